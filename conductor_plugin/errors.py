@@ -67,9 +67,7 @@ class WorkerError(ConductorError):
     known to have cost; `retry_after_s` is the provider's own word, in seconds.
     """
 
-    def __init__(
-        self, message: str, *, code: str = "worker_failed", retry_after_s: float | None = None
-    ) -> None:
+    def __init__(self, message: str, *, code: str = "worker_failed", retry_after_s: float | None = None) -> None:
         super().__init__(message, code=code)
         self.retry_after_s = retry_after_s
         self.attempts = 1

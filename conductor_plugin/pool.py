@@ -177,9 +177,7 @@ class Pool(Frozen):
                     code="pool_unknown_worker",
                 )
         chosen = tuple(
-            worker
-            for worker in self.workers
-            if (not only or _matches(worker, only)) and not _matches(worker, exclude)
+            worker for worker in self.workers if (not only or _matches(worker, only)) and not _matches(worker, exclude)
         )
         if not chosen:
             raise PoolError("no worker is left after --only and --exclude", code="pool_empty")

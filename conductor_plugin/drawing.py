@@ -1,0 +1,54 @@
+"""Drawings of a graph: Mermaid for artifacts and READMEs, plain text for terminals."""
+
+from typing import TYPE_CHECKING
+
+from conductor_plugin.graph import levels, needed_steps
+
+if TYPE_CHECKING:
+    import networkx
+
+    from conductor_plugin.pool import Pool
+
+
+def step_label(graph: "networkx.DiGraph[int]", step: int, pool: "Pool | None" = None) -> str:
+    """Who does a step: the worker's name (`Model 2` without a pool), a reducer's name, or `conductor`."""
+    node = graph.nodes[step]["step"]
+    if node.kind == "call":
+        return pool.workers[node.worker].name if pool else f"Model {node.worker}"
+    return str(node.reduce) if node.kind == "reduce" else "conductor"
+
+
+def mermaid(graph: "networkx.DiGraph[int]", pool: "Pool | None" = None) -> str:
+    """A Mermaid flowchart; steps that cannot reach the answer are dashed."""
+    needed = needed_steps(graph)
+    lines = ["flowchart LR", '    q(["question"])']
+    for i in graph.nodes:
+        lines.append(f'    s{i}["{i} · {step_label(graph, i, pool)}"]')
+    for i in graph.nodes:
+        if not list(graph.predecessors(i)):
+            lines.append(f"    q --> s{i}")
+    lines += [f"    s{a} --> s{b}" for a, b in graph.edges]
+    if dead := [f"s{i}" for i in graph.nodes if i not in needed]:
+        lines += ["    classDef pruned stroke-dasharray: 4 4", f"    class {','.join(dead)} pruned"]
+    return "\n".join(lines)
+
+
+def terminal(graph: "networkx.DiGraph[int]", pool: "Pool | None" = None) -> str:
+    """One line a step in step order, indented by level, with the steps that it sees.
+
+    0 · coder
+    1 · maths
+      2 · verifier   <- 0, 1
+    """
+    if not len(graph):
+        return "(no steps: the earlier answer is kept)"
+    needed = needed_steps(graph)
+    depth = {i: level for level, steps in enumerate(levels(graph)) for i in steps}
+    names = {i: f"{'  ' * depth[i]}{i} · {step_label(graph, i, pool)}" for i in graph.nodes}
+    width = max(len(name) for name in names.values())
+    lines = []
+    for i, name in names.items():
+        sees = ", ".join(str(p) for p in sorted(graph.predecessors(i)))
+        note = f"   <- {sees}" if sees else ""
+        lines.append(f"{name:<{width}}{note}{'' if i in needed else '   (cannot reach the answer)'}".rstrip())
+    return "\n".join(lines)

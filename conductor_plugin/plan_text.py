@@ -1,0 +1,147 @@
+"""Finding the three lists in a completion, in time linear in its length.
+
+A list is looked for after the last `</think>`, as `name = [` or `name: [`; the last occurrence of each
+name wins, malformed or not, and a name inside another list's literal does not count. Of a text that repeats
+the names more often than any plan would, the last 1000 occurrences are read.
+
+Why it is linear: a scan gives up at the third open bracket, since no valid list nests deeper than two.
+So an unclosed occurrence is passed over by at most two scans that started before it, and a closed one is
+skipped as a whole. Comments are refused, since they could hide brackets from that count.
+"""
+
+import ast
+import re
+import warnings
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from conductor_plugin.errors import PlanError
+
+MAX_BYTES = 64 * 1024
+MAX_OCCURRENCES = 1000
+LIST_NAMES = ("model_id", "subtasks", "access_list")
+BAD_ENTRY = {"model_id": "bad_model_id", "subtasks": "bad_subtask", "access_list": "bad_access"}
+
+_NAME = re.compile(r"(model_ids?|models|subtasks?|access_lists?)\s*[=:]\s*\[")
+_CANONICAL = {name[0]: name for name in LIST_NAMES}
+_TOKEN = re.compile(
+    r"""(?P<string>\"{3}[^"\\]*(?:(?:\\.|"{1,2}(?!"))[^"\\]*)*\"{3}|'{3}[^'\\]*(?:(?:\\.|'{1,2}(?!'))[^'\\]*)*'{3}
+        |"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')
+      |(?P<open>\[)|(?P<close>\])|(?P<run>[^\[\]"'\#]+)""",
+    re.VERBOSE | re.DOTALL,
+)
+# What may stand between brackets and strings: numbers, signs, names like True, commas and blanks. Anything
+# else (calls, arithmetic, braces) is no list of literals; refusing it here keeps the parser's recursion flat.
+_PLAIN = re.compile(r"[\s,\w.+-]*")
+_SIGNS = re.compile(r"[+-]\s*[+-]")
+_LONG_NUMBER = re.compile(r"[\d_]{19,}")
+
+
+@dataclass(frozen=True)
+class ListText:
+    """A list as it stands in a completion: `start` of its name, `source` of the literal, top-level commas.
+
+    `fault` is a pair (code, what is wrong) where the literal does not end as a list must.
+    """
+
+    name: str
+    start: int
+    source: str = ""
+    entries: int = 0
+    plain: str = ""
+    fault: tuple[str, str] | None = None
+
+
+def find_lists(text: str) -> dict[str, ListText]:
+    """The last occurrence of each of the three names, by canonical name; absent names are left out."""
+    found: dict[str, ListText] = {}
+    position = text.rfind("</think>")
+    if position < 0 and text.lstrip().startswith("<think>"):
+        return found  # reasoning that never ended: a list in it is a draft, not the plan
+    position = max(position, 0)
+    for match in deque(_NAME.finditer(text, position), maxlen=MAX_OCCURRENCES):
+        start = match.start()
+        if start < position or (start and (text[start - 1].isalnum() or text[start - 1] == "_")):
+            continue  # inside the list before it, or the end of a longer word
+        lst, position = _scan(text, _CANONICAL[match.group(1)[0]], start, match.end())
+        found[lst.name] = lst
+    return found
+
+
+def _scan(text: str, name: str, start: int, inside: int) -> tuple[ListText, int]:
+    """Read the literal whose first bracket ends at `inside`; also where the search goes on."""
+    depth, entries, position = 1, 0, inside
+    runs: list[str] = []
+    limit = min(inside + MAX_BYTES, len(text))
+    while position < limit:
+        token = _TOKEN.match(text, position, limit)
+        if token is None:
+            break
+        kind, position = token.lastgroup, token.end()
+        if kind == "open":
+            depth += 1
+            if depth > 2:
+                return ListText(name, start, fault=(BAD_ENTRY[name], "nests brackets too deeply")), inside
+        elif kind == "close":
+            depth -= 1
+            if depth == 0:
+                source = text[inside - 1 : position]
+                return ListText(name, start, source, _count(entries, source), " ".join(runs)), position
+        elif kind == "run":
+            runs.append(token.group())
+            if depth == 1:
+                entries += token.group().count(",")
+    return ListText(name, start, fault=_fault(text, position, limit)), inside
+
+
+def _fault(text: str, position: int, limit: int) -> tuple[str, str]:
+    """Why no token starts at `position`, before the list was closed."""
+    if position < limit and text[position] == "#":
+        return "not_literal", "holds a comment"
+    if limit < len(text) and "\n" not in text[position:limit]:
+        return "too_long", f"is longer than {MAX_BYTES} bytes"
+    if position >= len(text):
+        return "not_literal", "is not closed by ]"
+    return "not_literal", "holds a string that is not closed on its line"
+
+
+def _count(commas: int, source: str) -> int:
+    """Entries of a list literal with so many top-level commas (a trailing one adds none)."""
+    body = source[1:-1].rstrip()
+    return commas + (0 if not body or body.endswith(",") else 1)
+
+
+def read_list(lst: ListText) -> list[Any]:
+    """Evaluate a list's literal. PlanError not_literal, or the list's own code for an absurdly long number."""
+    if not _PLAIN.fullmatch(lst.plain) or _SIGNS.search(lst.plain):
+        raise _not_literal(lst.name)
+    if _LONG_NUMBER.search(lst.plain):
+        raise PlanError(
+            f"{lst.name} holds a number of more than 18 digits; use small whole numbers",
+            code=BAD_ENTRY[lst.name],
+            list_name=lst.name,
+        )
+    try:
+        value = _literal(lst.source)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise _not_literal(lst.name) from None
+    if not isinstance(value, list):
+        raise _not_literal(lst.name)
+    return value
+
+
+def _literal(source: str) -> object:
+    if "\\" not in source:
+        return ast.literal_eval(source)
+    with warnings.catch_warnings():  # an unknown escape such as "\\d" stands for itself, without a warning
+        warnings.simplefilter("ignore", SyntaxWarning)
+        return ast.literal_eval(source)
+
+
+def _not_literal(name: str) -> PlanError:
+    return PlanError(
+        f"{name} is not a plain Python list of literals; write only numbers, quoted strings and brackets",
+        code="not_literal",
+        list_name=name,
+    )
