@@ -63,13 +63,21 @@ class NoPlanError(ConductorError):
 class WorkerError(ConductorError):
     """A worker failed.
 
-    `attempts` counts the calls made for the step, `prompt_tokens` and the rest what the failed call is
-    known to have cost; `retry_after_s` is the provider's own word, in seconds.
+    `retry_after_s` is the provider's own word, in seconds. `maybe_billed` says that the provider may charge
+    for the failed call all the same, so that its cost is unknown. `attempts` counts the step's calls so far.
     """
 
-    def __init__(self, message: str, *, code: str = "worker_failed", retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "worker_failed",
+        retry_after_s: float | None = None,
+        maybe_billed: bool = False,
+    ) -> None:
         super().__init__(message, code=code)
         self.retry_after_s = retry_after_s
+        self.maybe_billed = maybe_billed
         self.attempts = 1
 
 

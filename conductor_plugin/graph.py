@@ -98,7 +98,7 @@ def needed_steps(graph: "networkx.DiGraph[int]") -> frozenset[int]:
     """The steps that can influence the answer, or what the Conductor is shown of it; the rest is prunable."""
     import networkx
 
-    ends = {len(graph) - 1, answer_step(graph)} - {None, -1}
+    ends = {i for i in (len(graph) - 1, answer_step(graph)) if i is not None and i >= 0}
     return frozenset(ends).union(*(networkx.ancestors(graph, end) for end in ends))
 
 

@@ -125,6 +125,11 @@ class WorkerSpec(Frozen):
         return self
 
     @property
+    def needs_variable(self) -> bool:
+        """Whether `api_key_env` names an environment variable (and not a Secret block)."""
+        return self.api_key_env is not None and ENV_NAME.fullmatch(self.api_key_env) is not None
+
+    @property
     def fingerprint(self) -> str:
         """Hash of what decides this worker's answers: kind, model and params (not its name or its price)."""
         return _digest({"kind": self.kind, "model": self.model, "params": self.params})
@@ -149,6 +154,10 @@ class Pool(Frozen):
                 raise ValueError(
                     f"pool_bad_value|clearance {worker.clearance!r} of worker {worker.name!r} is none of the "
                     f"labels {', '.join(self.labels)}"
+                )
+            if unknown := next((name for name in worker.fallbacks if name not in names or name == worker.name), None):
+                raise ValueError(
+                    f"pool_bad_value|fallback {unknown!r} of worker {worker.name!r} is no other worker of the pool"
                 )
         return self
 
@@ -199,7 +208,7 @@ class Pool(Frozen):
         environment = os.environ if environment is None else environment
         for worker in self.workers:
             name = worker.api_key_env
-            if name and ENV_NAME.fullmatch(name) and not environment.get(name):
+            if worker.needs_variable and not environment.get(str(name)):
                 raise PoolError(
                     f"worker {worker.name!r} needs the environment variable {name}, which is not set; "
                     f"export it, or leave the worker out with --exclude {worker.name}",

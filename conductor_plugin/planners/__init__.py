@@ -1,0 +1,66 @@
+"""Planners: one file each. `make_planner` turns what a person wrote into one."""
+
+from conductor_plugin.errors import InputError, PoolError
+from conductor_plugin.llm import LLM
+from conductor_plugin.planners.base import Planner
+from conductor_plugin.planners.given import GivenPlan
+from conductor_plugin.planners.prompted import PromptedPlanner
+from conductor_plugin.planners.template import TemplatePlanner, load_template
+from conductor_plugin.pool import PlannerSpec, Pool, check_key_name
+
+DEFAULT_TEMPLATE = "solve"
+
+
+def make_planner(
+    pool: Pool, planner: str | None = None, *, plan: str | None = None, blind: bool = False, few_shot: str = "default"
+) -> Planner:
+    """The planner for a question.
+
+    `plan` is a completion to run as it is. `planner` is `template:NAME` or any litellm model string. With
+    neither, the pool's own `planner:`, else the template `solve`. InputError says what to write instead.
+    """
+    if plan is not None:
+        if planner is not None:
+            raise InputError("give either --plan or --planner, not both", code="bad_option")
+        return GivenPlan(completion=plan)
+    if planner is None:
+        return _from_spec(pool, blind, few_shot)
+    kind, _, name = planner.partition(":")
+    if kind == "template":
+        load_template(name)
+        return TemplatePlanner(template=name)
+    if "/" in planner:
+        return PromptedPlanner(llm=_settings(pool, planner), blind=blind, few_shot=few_shot)
+    raise InputError(
+        f"there is no planner {planner!r}; write template:NAME (template:solve, say) or a litellm model string "
+        "with its provider (openai/gpt-5-mini, say)",
+        code="planner_unknown",
+    )
+
+
+def _from_spec(pool: Pool, blind: bool, few_shot: str) -> Planner:
+    spec = pool.planner or PlannerSpec(kind="template", name=DEFAULT_TEMPLATE)
+    if spec.kind == "template" and spec.name:
+        load_template(spec.name)
+        return TemplatePlanner(template=spec.name)
+    if spec.kind == "prompted" and spec.model:
+        return PromptedPlanner(llm=_llm(spec), blind=blind, few_shot=few_shot)
+    raise PoolError(
+        "the pool's planner must be {kind: prompted, model: …} or {kind: template, name: …}", code="pool_bad_value"
+    )
+
+
+def _settings(pool: Pool, model: str) -> LLM:
+    """How to reach a model named on the command line: as the pool file reaches it, where it does."""
+    if pool.planner and pool.planner.model == model:
+        return _llm(pool.planner)
+    for worker in pool.workers:
+        if worker.model == model:
+            return LLM(model=model, api_base=worker.api_base, api_key_env=worker.api_key_env, price=worker.price)
+    return LLM(model=model)
+
+
+def _llm(spec: PlannerSpec) -> LLM:
+    assert spec.model is not None
+    check_key_name(spec.api_key_env)
+    return LLM(model=spec.model, api_base=spec.api_base, api_key_env=spec.api_key_env, params=spec.params)

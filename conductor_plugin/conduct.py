@@ -1,0 +1,150 @@
+"""`conduct`: question -> plan -> graph -> run -> answer, in rounds (paper, "Recursion").
+
+A round is one plan and one run. Where `max_rounds` allows it, the Conductor is offered to its own planner
+as one more model; a plan that ends with it is followed by another round, whose planner sees the last plan
+and the outputs that this step may see. Three empty lists keep the earlier answer.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from conductor_plugin.context import Message
+from conductor_plugin.plan import PlanRules
+from conductor_plugin.planners.base import Planner
+from conductor_plugin.pool import Pool
+from conductor_plugin.receipt import (
+    Answer,
+    AnswerStatus,
+    ErrorRecord,
+    PlannerRecord,
+    RoundRecord,
+    RoundView,
+    add_up,
+)
+from conductor_plugin.rounds import Engine, Listener, PlanReady, RoundJob, RoundResult, add_usage, run_round
+from conductor_plugin.run import RunFinished
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The final answer; told also when the run is cancelled and nothing can be returned."""
+
+    answer: Answer
+
+
+async def conduct(
+    question: str,
+    *,
+    pool: Pool,
+    planner: Planner,
+    history: tuple[Message, ...] = (),
+    max_steps: int = 5,
+    max_rounds: int = 0,
+    run_all: bool = False,
+    engine: Engine | None = None,
+    on_event: Listener = lambda event: None,
+) -> Answer:
+    """Answer a question. Failures come back as an Answer with a status and an error, not as exceptions.
+
+    `max_rounds` counts the rounds after the first. Cancellation tells a partial Answer to `on_event` and
+    raises CancelledError.
+    """
+    engine = engine or Engine()
+    course = _Course(pool=pool, planner=planner)
+    try:
+        for number in range(max_rounds + 1):
+            job = RoundJob(
+                question=question,
+                pool=pool,
+                planner=planner,
+                rules=PlanRules(
+                    workers=len(pool.workers),
+                    max_steps=max_steps,
+                    conductor=max_rounds > 0,
+                    answered=course.answer is not None,
+                ),
+                history=history,
+                earlier=course.views,
+                run_all=run_all,
+            )
+            # The first round runs in the flow itself: a subflow for each would double the cost of a question.
+            do = engine.round if number else run_round
+            if not course.add(await do(job, engine, course.hears(on_event))):
+                break
+    except asyncio.CancelledError:
+        on_event(Answered(course.as_answer("cancelled")))
+        raise
+    answer = course.as_answer()
+    on_event(Answered(answer))
+    return answer
+
+
+@dataclass
+class _Course:
+    """The rounds of one question so far."""
+
+    pool: Pool
+    planner: Planner
+    rounds: list[RoundRecord] = field(default_factory=list)
+    views: tuple[RoundView, ...] = ()
+    answer: str | None = None
+    status: AnswerStatus = "completed"
+    error: ErrorRecord | None = None
+    critical_path_s: float = 0.0
+    started: float = field(default_factory=time.perf_counter)
+    running: RoundRecord | None = None
+    planner_calls: int = 0
+
+    def __post_init__(self) -> None:
+        self.tally = PlannerRecord(name=self.planner.name)
+
+    def hears(self, on_event: Listener) -> Listener:
+        """Listen in, so that a cancelled round is in the receipt as far as it came."""
+
+        def heard(event: object) -> None:
+            if isinstance(event, PlanReady):
+                self.running = RoundRecord(plan=event.plan, steps=())
+            elif isinstance(event, RunFinished) and self.running:
+                self.running = self.running.model_copy(update={"steps": event.receipt.steps})
+            on_event(event)
+
+        return heard
+
+    def add(self, result: RoundResult) -> bool:
+        """Take in a round's result; True if another round is to follow, should the bound allow it."""
+        self.running = None
+        self.tally = add_usage(self.tally, result.planner, result.planner.attempts)
+        self.planner_calls += result.planner_calls
+        self.status, self.error = result.status, result.error
+        if result.plan:
+            self.rounds.append(RoundRecord(plan=result.plan, steps=result.receipt.steps if result.receipt else ()))
+        if result.receipt:
+            self.critical_path_s += result.receipt.critical_path_s
+            if result.receipt.answer is not None:
+                self.answer = result.receipt.answer
+        if result.view is None:
+            return False
+        self.views = (*self.views, result.view)
+        return True
+
+    def as_answer(self, status: AnswerStatus | None = None) -> Answer:
+        """The receipt as it stands. A completed run whose answer is empty has failed."""
+        status, error = status or self.status, self.error
+        if status == "cancelled":
+            error = ErrorRecord(code="cancelled", message="the run was cancelled before it had an answer")
+        elif status == "completed" and not (self.answer or "").strip():
+            status = "failed"
+            error = ErrorRecord(code="empty_answer", message="the last step gave an empty answer; see its worker")
+        rounds = (*self.rounds, *([self.running] if self.running else []))
+        return Answer(
+            answer=self.answer,
+            status=status,
+            error=error,
+            label=self.pool.labels[0],
+            planner=self.tally,
+            rounds=rounds,
+            usage=add_up(self.tally, self.planner_calls, rounds),
+            elapsed_s=time.perf_counter() - self.started,
+            critical_path_s=self.critical_path_s,
+        )

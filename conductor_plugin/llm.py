@@ -1,0 +1,115 @@
+"""One chat completion through litellm, with our errors, usage and cost. Used by workers and planners.
+
+litellm takes seconds to import, so it is imported at the first call. Its own retries are off: there is one
+retry layer, and it is not here.
+"""
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from pydantic import Field
+
+from conductor_plugin.context import Message, WorkerReply
+from conductor_plugin.errors import PermanentError, TransientError
+from conductor_plugin.llm_errors import scrub, translate
+from conductor_plugin.models import Frozen
+from conductor_plugin.pool import Price
+
+
+class LLM(Frozen):
+    """Which model answers, where, with which settings. `api_key_env` is a variable's name or `secret/BLOCK`."""
+
+    model: str
+    api_base: str | None = None
+    api_key_env: str | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+    price: Price | None = None
+
+
+async def complete(llm: LLM, messages: Sequence[Message]) -> WorkerReply:
+    """Ask once. Raises a WorkerError, free of keys and picklable, never one of litellm's own."""
+    litellm = _litellm()
+    key = await _api_key(llm)
+    try:
+        response = await litellm.acompletion(
+            model=llm.model,
+            messages=[message.model_dump() for message in messages],
+            api_base=llm.api_base,
+            api_key=key,
+            num_retries=0,
+            max_retries=0,
+            **llm.params,
+        )
+    except Exception as error:
+        raise translate(error, llm.model, key) from None
+    return _reply(llm, response, key)
+
+
+def _reply(llm: LLM, response: Any, key: str | None) -> WorkerReply:
+    try:
+        text = response.choices[0].message.content
+    except (AttributeError, IndexError, TypeError):
+        raise TransientError(
+            f"{llm.model} sent a reply that is no chat completion", code="bad_response", maybe_billed=True
+        ) from None
+    usage: Any = getattr(response, "usage", None)
+    known = usage is not None and (usage.prompt_tokens or usage.completion_tokens)
+    prompt, completion = (usage.prompt_tokens, usage.completion_tokens) if known else (None, None)
+    return WorkerReply(
+        output=scrub(text or "", key),
+        model=response.model or llm.model,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cost_usd=_cost(llm, response, prompt, completion),
+    )
+
+
+def _cost(llm: LLM, response: Any, prompt: int | None, completion: int | None) -> float | None:
+    """USD by the pool's own price, else by litellm's price map; None where neither knows."""
+    if prompt is None or completion is None:
+        return None
+    if llm.price:
+        return (prompt * llm.price.input + completion * llm.price.output) / 1e6
+    try:
+        cost = _litellm().completion_cost(completion_response=response, model=llm.model)
+    except Exception:  # litellm raises a bare Exception for a model that its map does not know
+        return None
+    return float(cost) if cost else None
+
+
+async def _api_key(llm: LLM) -> str | None:
+    """The key's value. Where a private endpoint has no key named, a dummy: litellm would send OPENAI_API_KEY there."""
+    name = llm.api_key_env
+    if name is None:
+        return "no-key" if llm.api_base else None
+    if name.startswith("secret/"):
+        return await _secret(name.removeprefix("secret/"))
+    if not (value := os.environ.get(name)):
+        raise PermanentError(
+            f"the environment variable {name}, which holds the key for {llm.model}, is not set", code="missing_key"
+        )
+    return value
+
+
+async def _secret(block: str) -> str:
+    from prefect.blocks.system import Secret
+
+    try:
+        secret: Any = await Secret.aload(block)
+    except ValueError:
+        raise PermanentError(f"there is no Prefect Secret block named {block!r}", code="missing_key") from None
+    return str(secret.get())
+
+
+@cache
+def _litellm() -> Any:
+    # Both must be set before the import: litellm otherwise fetches a price map and tokenizers from the network.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+    os.environ.setdefault("LITELLM_OFFLINE_MODE", "true")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    litellm.drop_params = False
+    return litellm

@@ -1,0 +1,80 @@
+"""litellm's exceptions as ours: classified, free of keys, picklable.
+
+litellm's own classes cannot be unpickled and may carry a key that an upstream echoed.
+"""
+
+import datetime
+import email.utils
+import re
+
+from conductor_plugin.errors import (
+    ContentPolicyError,
+    ContextTooLongError,
+    PermanentError,
+    QuotaError,
+    TransientError,
+    WorkerError,
+    WorkerTimeout,
+)
+
+_KEY_LIKE = re.compile(
+    r"(?:sk|pk|rk|gsk|xai|hf|key)[-_][A-Za-z0-9_\-]{12,}|AIza[\w-]{20,}|(?<=Bearer )\S+", re.IGNORECASE
+)
+_TRANSIENT_STATUS = {408, 409, 425, 429}
+_LONGEST_MESSAGE = 500
+
+
+def translate(error: Exception, model: str, key: str | None) -> WorkerError:
+    """Our error for one that a litellm call raised."""
+    import litellm.exceptions as theirs
+
+    detail = scrub(" ".join(str(error).split()), key)[:_LONGEST_MESSAGE]
+    status = getattr(error, "status_code", None)
+    sentence = f"{model}: {detail}"
+    if isinstance(error, theirs.Timeout):
+        return WorkerTimeout(f"{model} timed out", code="timeout", maybe_billed=True)
+    if isinstance(error, theirs.ContextWindowExceededError):
+        return ContextTooLongError(sentence, code="context_too_long")
+    if isinstance(error, theirs.ContentPolicyViolationError):
+        return ContentPolicyError(sentence, code="content_policy")
+    if isinstance(error, theirs.RateLimitError):
+        if "insufficient_quota" in str(error):
+            return QuotaError(sentence, code="quota")
+        return TransientError(sentence, code="rate_limit", retry_after_s=retry_after(error))
+    if isinstance(error, theirs.APIConnectionError):
+        return TransientError(sentence, code="connection", maybe_billed=True)
+    if isinstance(error, theirs.AuthenticationError | theirs.PermissionDeniedError):
+        return PermanentError(f"{model} refused the key: {detail}", code="bad_key")
+    if isinstance(error, theirs.NotFoundError):
+        return PermanentError(f"{model} does not exist there: {detail}", code="no_such_model")
+    if isinstance(status, int) and (status >= 500 or status in _TRANSIENT_STATUS):
+        return TransientError(sentence, code="upstream", retry_after_s=retry_after(error), maybe_billed=status == 500)
+    if isinstance(status, int) and status in (401, 403):
+        return PermanentError(f"{model} refused the key: {detail}", code="bad_key")
+    return PermanentError(sentence, code="bad_request")
+
+
+def scrub(text: str, key: str | None) -> str:
+    """Text without the key, nor anything that looks like one."""
+    if key and len(key) > 6:
+        text = text.replace(key, "[key]")
+    return _KEY_LIKE.sub("[key]", text)
+
+
+def retry_after(error: Exception) -> float | None:
+    """Seconds of the reply's Retry-After header, which may be a number or a date."""
+    response = getattr(error, "response", None)
+    headers = getattr(response, "headers", None) or getattr(error, "litellm_response_headers", None) or {}
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        return max(float(value), 0.0)
+    except ValueError:
+        pass
+    try:
+        when = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    now = datetime.datetime.now(when.tzinfo)
+    return max((when - now).total_seconds(), 0.0)

@@ -1,0 +1,109 @@
+"""The flow `conductor`: a question in, an Answer out, each step a Prefect task.
+
+prefect deployment run conductor/answer --param question="…"
+"""
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.states import Failed
+
+from conductor_plugin.conduct import conduct
+from conductor_plugin.context import Message
+from conductor_plugin.on_prefect import tasks
+from conductor_plugin.on_prefect.artifact import write_artifact
+from conductor_plugin.on_prefect.blocks import resolve_pool
+from conductor_plugin.planners import make_planner
+from conductor_plugin.receipt import Answer
+from conductor_plugin.rounds import Engine, Listener, PlanRefused, RoundJob, RoundResult, run_round
+
+# Who hears of steps starting and finishing in this process (the CLI's progress display). Not a flow
+# parameter: those must be JSON.
+LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@flow(name="conductor", persist_result=True, result_serializer="json")
+async def conductor(
+    question: str,
+    pool: str | dict[str, Any] | None = None,
+    planner: str | None = None,
+    plan: str | None = None,
+    history: Sequence[dict[str, str]] = (),
+    only: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    blind: bool = False,
+    few_shot: str = "default",
+    max_steps: int = 5,
+    max_rounds: int = 0,
+    run_all: bool = False,
+) -> Answer | State[Answer]:
+    """Answer a question by a planned workflow over a pool of models and tools.
+
+    Args:
+        question: What to answer.
+        pool: Path of a pool file, `block/NAME` of a ConductorPool block, or a pool's content. Default: the
+            embedded pool.
+        planner: `template:NAME` or a litellm model string. Default: the pool's own.
+        plan: A completion to run instead of asking a planner.
+        history: Earlier chat messages, each with `role` and `content`.
+        only: Names or tags of the workers to use. Default: all.
+        exclude: Names or tags of the workers to leave out.
+        blind: Show a prompted planner ordinals alone, without the pool's descriptions.
+        few_shot: The set of example plans for a prompted planner, or `none`.
+        max_steps: The most steps that a plan may have.
+        max_rounds: How often the Conductor may plan again after the first round.
+        run_all: Also run steps that cannot reach the answer.
+
+    Returns:
+        The Answer. One without success is the data of a Failed state, so that its receipt is kept.
+    """
+    members = (await resolve_pool(pool)).subset(only, exclude)
+    chosen = make_planner(members, planner, plan=plan, blind=blind, few_shot=few_shot)
+    members.check_keys()
+    answer = await conduct(
+        question,
+        pool=members,
+        planner=chosen,
+        history=tuple(Message.model_validate(message) for message in history),
+        max_steps=max_steps,
+        max_rounds=max_rounds,
+        run_all=run_all,
+        engine=Engine(propose=tasks.propose, step=tasks.step, round=_as_subflow),
+        on_event=_hear,
+    )
+    context = FlowRunContext.get()
+    if context and context.flow_run:
+        answer = answer.model_copy(update={"flow_run_id": str(context.flow_run.id)})
+    await write_artifact(question, answer)
+    if answer.status == "completed":
+        return answer
+    assert answer.error is not None
+    return Failed(message=f"{answer.status}: {answer.error.message}", data=answer)
+
+
+@flow(name="conductor-round", persist_result=True, result_serializer="json", validate_parameters=False)
+async def conductor_round(job: RoundJob) -> RoundResult:
+    """A later round of a question, as a subflow of `conductor`."""
+    return await run_round(job, Engine(propose=tasks.propose, step=tasks.step, round=_as_subflow), _hear)
+
+
+async def _as_subflow(job: RoundJob, engine: Engine, on_event: Listener) -> RoundResult:
+    listener = LISTENER.set(on_event)
+    try:
+        named = conductor_round.with_options(flow_run_name=f"round-{len(job.earlier)}")
+        result: RoundResult = await named(job)
+        return result
+    finally:
+        LISTENER.reset(listener)
+
+
+def _hear(event: object) -> None:
+    if isinstance(event, PlanRefused):
+        get_run_logger().warning("The planner's attempt held no valid plan: %s", event.error)
+    listener = LISTENER.get()
+    if listener is not None:
+        listener(event)

@@ -1,0 +1,120 @@
+"""The Prefect tasks: one for a plan, one for a step. Retries are Prefect's own, so that the UI shows them."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any
+from uuid import UUID
+
+from prefect import task
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.context import FlowRunContext, TaskRunContext
+from prefect.utilities.annotations import opaque, quote
+
+from conductor_plugin.context import build_messages
+from conductor_plugin.planners.base import Planner, PlanRequest, Proposal
+from conductor_plugin.policy import RetryPolicy
+from conductor_plugin.pool import WorkerSpec
+from conductor_plugin.rounds import PLANNER_RETRIES
+from conductor_plugin.step import StepJob, StepResult, policy_for, request_for, run_step
+
+# How many task runs each flow run of this process has started: what a drain waits for (see `history`).
+TASK_RUNS: ContextVar[dict[UUID, int] | None] = ContextVar("task_runs", default=None)
+
+
+async def propose(planner: Planner, request: PlanRequest) -> Proposal:
+    """Ask the planner in a persisted task, so that a resumed run goes on with the same plan."""
+    attempt = len(request.feedback) + 1
+    _count()
+    configured: Any = plan_task.with_options(
+        task_run_name="plan" if attempt == 1 else f"plan · attempt {attempt}", **_retry_options(PLANNER_RETRIES)
+    )
+    proposal: Proposal = await configured(quote(planner), quote(request))
+    return proposal
+
+
+async def step(job: StepJob, visible: Sequence[StepResult]) -> StepResult:
+    """Execute a step in a task of its own.
+
+    Prefect draws an edge for each input that is another task's result. `opaque` keeps it from looking into
+    the results, and `quote` from looking into the job: equal strings in there would draw false edges.
+    """
+    _count()
+    configured: Any = step_task.with_options(
+        task_run_name=f"step-{job.index} · {job.name}", **_retry_options(policy_for(job))
+    )
+    result: StepResult = await configured(quote(job), [opaque(earlier) for earlier in visible])
+    return result
+
+
+def plan_key(context: TaskRunContext, inputs: dict[str, Any]) -> str:
+    """Cache key of a plan: this flow run, the planner's settings and all that it is shown."""
+    planner, request = inputs["planner"], inputs["request"]
+    return _digest("plan", _run_id(context), type(planner).__name__, planner.model_dump(), request.model_dump())
+
+
+def step_key(context: TaskRunContext, inputs: dict[str, Any]) -> str:
+    """Cache key of a step: this flow run, the worker with its settings, its messages, step and sample index."""
+    job, visible = inputs["job"], inputs["visible"]
+    request = request_for(job, visible)
+    return _digest(
+        "step",
+        _run_id(context),
+        _identity(job.worker) if job.worker else [job.step.reduce, job.step.argument],
+        [message.model_dump() for message in build_messages(request)],
+        job.index,
+        request.sample,
+    )
+
+
+def _retry(task: Any, task_run: TaskRun, state: State[Any]) -> bool:
+    """The policy's judgement, in the form of Prefect's `retry_condition_fn`."""
+    error = state.data if isinstance(state.data, BaseException) else None
+    return RetryPolicy().deserves_retry(error)
+
+
+@task(name="plan", persist_result=True, result_serializer="json", cache_key_fn=plan_key, retry_condition_fn=_retry)
+async def plan_task(planner: Planner, request: PlanRequest) -> Proposal:
+    """One attempt of a planner."""
+    return await planner.propose(request)
+
+
+@task(name="step", persist_result=True, result_serializer="json", cache_key_fn=step_key, retry_condition_fn=_retry)
+async def step_task(job: StepJob, visible: list[StepResult]) -> StepResult:
+    """One step of a plan."""
+    limit = job.worker.global_limit if job.worker else None
+    if limit is None:
+        return await run_step(job, visible)
+    from prefect.concurrency.asyncio import concurrency
+
+    async with concurrency(limit, strict=True):
+        return await run_step(job, visible)
+
+
+def _retry_options(policy: RetryPolicy) -> dict[str, Any]:
+    if policy.retries == 0:
+        return {"retries": 0}
+    return {
+        "retries": policy.retries,
+        "retry_delay_seconds": policy.delays(),
+        "retry_jitter_factor": policy.jitter,
+    }
+
+
+def _identity(worker: WorkerSpec) -> list[Any]:
+    return [worker.name, worker.kind, worker.model, worker.api_base, worker.params]
+
+
+def _run_id(context: TaskRunContext) -> str:
+    return str(context.task_run.flow_run_id or "")
+
+
+def _count() -> None:
+    counts, context = TASK_RUNS.get(), FlowRunContext.get()
+    if counts is not None and context is not None and context.flow_run is not None:
+        counts[context.flow_run.id] = counts.get(context.flow_run.id, 0) + 1
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()

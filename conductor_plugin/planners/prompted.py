@@ -1,0 +1,49 @@
+"""The planner `prompted`: any litellm model with the Conductor's prompt, no training needed."""
+
+import asyncio
+
+from conductor_plugin.errors import WorkerTimeout
+from conductor_plugin.llm import LLM, complete
+from conductor_plugin.models import Frozen
+from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
+from conductor_plugin.planners.prompt import build_prompt
+
+
+class PromptedPlanner(Frozen):
+    """A model as the Conductor. After a faulty plan it is told what was wrong, up to `tries` times in all.
+
+    It sees each worker's `describe` line, or with `blind` ordinals alone, as in training.
+    """
+
+    llm: LLM
+    blind: bool = False
+    few_shot: str = "default"
+    tries: int = 3
+    timeout_seconds: float = 120.0
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.llm.model
+
+    async def propose(self, request: PlanRequest) -> Proposal:
+        """Ask the model once. WorkerError if it cannot be asked; a faulty plan is a proposal with a fault."""
+        messages = build_prompt(request, blind=self.blind, few_shot=self.few_shot)
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                reply = await complete(self.llm, messages)
+        except TimeoutError:
+            raise WorkerTimeout(
+                f"the planner {self.name} gave no plan in {self.timeout_seconds:g} s",
+                code="planner_timeout",
+                maybe_billed=True,
+            ) from None
+        proposal = read_completion(reply.output, request.rules)
+        return proposal.model_copy(
+            update={
+                "calls": 1,
+                "prompt_tokens": reply.prompt_tokens,
+                "completion_tokens": reply.completion_tokens,
+                "cost_usd": reply.cost_usd,
+            }
+        )

@@ -1,0 +1,116 @@
+"""The planner `template:NAME`: fixed plans from YAML files, mapped onto whatever pool is there.
+
+describe: one line for people
+steps:
+  - worker: 0          # a position in the pool; positions wrap around in a smaller pool
+    subtask: Solve it. # "" is the bare question
+    access: []         # [], all, or a list of earlier steps of this file
+  - worker: each       # one step for every worker (must come before steps that list numbers)
+  - worker: kind:text  # the first worker of a kind; `tag:NAME` and `name:NAME` likewise
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from conductor_plugin.errors import InputError
+from conductor_plugin.models import Frozen
+from conductor_plugin.plan import Plan, render_plan
+from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
+from conductor_plugin.pool import Pool, WorkerSpec
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+
+
+class TemplateStep(Frozen):
+    """One entry of `steps:`."""
+
+    worker: int | str
+    subtask: str = ""
+    access: Literal["all"] | tuple[int, ...] = ()
+
+
+class Template(Frozen):
+    """A template file's content."""
+
+    describe: str = ""
+    steps: tuple[TemplateStep, ...] = Field(min_length=1)
+
+
+class TemplatePlanner(Frozen):
+    """A template by name (`solve`) or by path (`./mine.yaml`)."""
+
+    template: str
+    tries: int = 1
+
+    @property
+    def name(self) -> str:
+        """As the CLI spells it."""
+        return f"template:{self.template}"
+
+    async def propose(self, request: PlanRequest) -> Proposal:
+        """The template's plan on the request's pool. InputError if the pool lacks a worker that it names."""
+        plan = fill(load_template(self.template), request.pool, self.name)
+        proposal = read_completion(render_plan(plan), request.rules)
+        if proposal.fault:
+            raise InputError(f"{self.name} does not fit: {proposal.fault.message}", code=proposal.fault.code)
+        return proposal
+
+
+def template_names() -> list[str]:
+    """The templates that come with the package."""
+    return sorted(path.stem for path in TEMPLATES.glob("*.yaml"))
+
+
+def load_template(name: str) -> Template:
+    """Read a template by name, or by path where the name ends in .yaml. InputError says what is wrong."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else TEMPLATES / f"{name}.yaml"
+    if path.parent == TEMPLATES and not path.is_file():
+        raise InputError(
+            f"there is no template {name!r}; there are {', '.join(template_names())}, or give the path of a .yaml file",
+            code="template_unknown",
+        )
+    try:
+        return Template.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(f"cannot read the template {path}: {reason}", code="template_unreadable") from None
+    except yaml.YAMLError:
+        raise InputError(f"{path} is not valid YAML", code="template_unreadable") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise InputError(f"{path}: {place}: {first['msg']}", code="template_bad_value") from None
+
+
+def fill(template: Template, pool: Pool, name: str) -> Plan:
+    """Map the template's workers onto the pool's ids."""
+    lists: dict[str, list[Any]] = {"model_id": [], "subtasks": [], "access_list": []}
+    for step in template.steps:
+        for worker in _workers(step, pool, name):
+            lists["model_id"].append(worker)
+            lists["subtasks"].append(step.subtask)
+            lists["access_list"].append(step.access)
+    return Plan.model_validate({key: tuple(values) for key, values in lists.items()})
+
+
+def _workers(step: TemplateStep, pool: Pool, name: str) -> list[int]:
+    if isinstance(step.worker, int):
+        return [step.worker % len(pool.workers)]
+    if step.worker == "each":
+        return list(range(len(pool.workers)))
+    what, _, value = step.worker.partition(":")
+    for i, worker in enumerate(pool.workers):
+        if value and _is(worker, what, value):
+            return [i]
+    raise InputError(
+        f"{name} needs a worker with {step.worker!r}, which the pool does not have "
+        f"(write a position, each, kind:KIND, tag:TAG or name:NAME); use another pool or --planner template:solve",
+        code="template_no_worker",
+    )
+
+
+def _is(worker: WorkerSpec, what: str, value: str) -> bool:
+    return {"kind": worker.kind == value, "tag": value in worker.tags, "name": worker.name == value}.get(what, False)

@@ -1,0 +1,221 @@
+"""The one executor: `run_graph` walks a graph as data flow.
+
+A step starts the moment its inputs are there; there are no level barriers. What calls a worker is handed
+in: the flow hands a Prefect task, everything else the plain coroutine with retries.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from conductor_plugin.context import Message
+from conductor_plugin.errors import WorkerError
+from conductor_plugin.graph import CallStep, Step, answer_step, compile_steps, critical_path, needed_steps
+from conductor_plugin.pool import Pool, WorkerSpec
+from conductor_plugin.receipt import ErrorRecord, RunReceipt, RunStatus, StepRecord, error_record
+from conductor_plugin.step import FAILED_ATTEMPTS, StepJob, StepResult, run_step_with_retries
+
+if TYPE_CHECKING:
+    import networkx
+
+RunStep = Callable[[StepJob, Sequence[StepResult]], Awaitable[StepResult]]
+Grow = Callable[[Sequence[StepResult]], Awaitable[Sequence[Step]]]
+
+
+@dataclass(frozen=True)
+class StepStarted:
+    """A worker is being called."""
+
+    index: int
+    worker: str
+
+
+@dataclass(frozen=True)
+class StepFinished:
+    """A step has ended, in whatever state."""
+
+    record: StepRecord
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """The graph's receipt; told also when the run is cancelled and nothing can be returned."""
+
+    receipt: RunReceipt
+
+
+async def run_graph(
+    graph: "networkx.DiGraph[int]",
+    *,
+    pool: Pool,
+    question: str,
+    history: tuple[Message, ...] = (),
+    step: RunStep = run_step_with_retries,
+    run_all: bool = False,
+    grow: Grow | None = None,
+    on_event: Callable[[object], None] = lambda event: None,
+) -> RunReceipt:
+    """Execute `graph` on `pool` and return its receipt, also when it failed.
+
+    Steps that cannot reach the answer are pruned unless `run_all`. When all steps are done, `grow` is shown
+    the results and gives further steps, or none to stop (growing plans; nothing is pruned then). A step
+    that the answer needs and that fails for good cancels the others. A cancelled run tells its receipt to
+    `on_event` and raises CancelledError.
+    """
+    run = _Run(pool, question, history, step, on_event)
+    started = time.perf_counter()
+    status: RunStatus = "completed"
+    try:
+        while True:
+            run.take(graph, everything=run_all or grow is not None)
+            await run.execute()
+            more = await grow(run.in_order()) if grow else ()
+            if not more:
+                break
+            graph = compile_steps([*(graph.nodes[i]["step"] for i in graph.nodes), *more])
+    except asyncio.CancelledError:
+        on_event(RunFinished(run.receipt("cancelled", time.perf_counter() - started)))
+        raise
+    except Exception as error:
+        status = "failed"
+        run.error = run.error or error_record(error)
+    receipt = run.receipt(status, time.perf_counter() - started)
+    on_event(RunFinished(receipt))
+    return receipt
+
+
+class _Run:
+    """The state of one execution: results and records by step number."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        question: str,
+        history: tuple[Message, ...],
+        step: RunStep,
+        on_event: Callable[[object], None],
+    ) -> None:
+        self.pool, self.question, self.history = pool, question, history
+        self.step, self.on_event = step, on_event
+        self.results: dict[int, StepResult] = {}
+        self.records: dict[int, StepRecord] = {}
+        self.error: ErrorRecord | None = None
+
+    def take(self, graph: "networkx.DiGraph[int]", *, everything: bool) -> None:
+        """Start from a graph, or from one that has grown: what is recorded already stays."""
+        self.graph = graph
+        self.needed = needed_steps(graph)
+        for i in graph.nodes:
+            if i not in self.records:
+                record = self._blank(i)
+                self.records[i] = record.model_copy(update={"pruned": not (everything or i in self.needed)})
+
+    async def execute(self) -> None:
+        """Run every step that is neither done nor pruned, each in its own asyncio task."""
+        tasks: dict[int, asyncio.Task[StepResult | None]] = {}
+        async with asyncio.TaskGroup() as group:
+            for i in sorted(self.graph.nodes):
+                if i not in self.results and not self.records[i].pruned:
+                    tasks[i] = group.create_task(self._run(i, tasks))
+
+    async def _run(self, i: int, tasks: dict[int, asyncio.Task[StepResult | None]]) -> StepResult | None:
+        """Wait for the steps that step `i` may see, then execute it. None: it, or one of those, failed harmlessly."""
+        visible = []
+        for earlier in self.graph.predecessors(i):
+            result = self.results.get(earlier) or await tasks[earlier]
+            if result is None:
+                return None
+            visible.append(result)
+        if self.graph.nodes[i]["step"].kind == "conductor":
+            self._finish(i, status="completed")
+            return None
+        started = time.perf_counter()
+        self.on_event(StepStarted(i, self.records[i].worker))
+        failed: list[WorkerError] = []
+        FAILED_ATTEMPTS.set(failed)
+        try:
+            result, worker = await self._execute(i, visible)
+        except asyncio.CancelledError:
+            self._finish(i, status="cancelled", started=started, failed=failed, attempts=len(failed) + 1)
+            raise
+        except Exception as error:
+            self._finish(i, status="failed", started=started, failed=failed, attempts=max(len(failed), 1))
+            if i not in self.needed:
+                return None
+            self.error = self.error or error_record(error)
+            raise
+        self.results[i] = result
+        self._finish(i, status="completed", started=started, result=result, worker=worker)
+        return result
+
+    async def _execute(self, i: int, visible: Sequence[StepResult]) -> tuple[StepResult, WorkerSpec | None]:
+        """The step's result and who gave it: its worker, or the first of its fallbacks that succeeds."""
+        step = self.graph.nodes[i]["step"]
+        workers = self._workers(step) if isinstance(step, CallStep) else [None]
+        for worker in workers[:-1]:
+            with contextlib.suppress(WorkerError):
+                return await self.step(self._job(i, worker), visible), worker
+        return await self.step(self._job(i, workers[-1]), visible), workers[-1]
+
+    def _job(self, i: int, worker: WorkerSpec | None) -> StepJob:
+        step = self.graph.nodes[i]["step"]
+        return StepJob(index=i, step=step, worker=worker, question=self.question, history=self.history)
+
+    def _workers(self, step: CallStep) -> list[WorkerSpec | None]:
+        """The step's worker and its fallbacks, as far as the question's pool still has them."""
+        first = self.pool.workers[step.worker]
+        return [first, *(w for name in first.fallbacks for w in self.pool.workers if w.name == name)]
+
+    def _blank(self, i: int) -> StepRecord:
+        step = self.graph.nodes[i]["step"]
+        sees = tuple(sorted(self.graph.predecessors(i)))
+        if isinstance(step, CallStep):
+            worker = self.pool.workers[step.worker]
+            return StepRecord(index=i, worker=worker.name, kind=worker.kind, sees=sees)
+        name = step.reduce if step.kind == "reduce" else "conductor"
+        return StepRecord(index=i, worker=name, kind=step.kind, sees=sees)
+
+    def _finish(
+        self,
+        i: int,
+        *,
+        status: str,
+        started: float | None = None,
+        result: StepResult | None = None,
+        failed: Sequence[WorkerError] = (),
+        attempts: int = 0,
+        worker: WorkerSpec | None = None,
+    ) -> None:
+        update: dict[str, object] = {"status": status, "attempts": attempts}
+        if started is not None:
+            update["latency_s"] = time.perf_counter() - started
+        if result:
+            update |= result.reply.model_dump() | {"attempts": result.attempts}
+        elif status == "cancelled" or any(error.maybe_billed for error in failed):
+            free = self.records[i].kind != "llm"
+            update |= {"cost_usd": 0.0 if free else None}
+        if worker and worker.name != self.records[i].worker:
+            update |= {"worker": worker.name, "kind": worker.kind, "fallback_from": self.records[i].worker}
+        self.records[i] = self.records[i].model_copy(update=update)
+        self.on_event(StepFinished(self.records[i]))
+
+    def in_order(self) -> list[StepResult]:
+        """The results so far, in step order."""
+        return [self.results[i] for i in sorted(self.results)]
+
+    def receipt(self, status: RunStatus, elapsed_s: float) -> RunReceipt:
+        """The run as it stands."""
+        answer = answer_step(self.graph)
+        result = self.results.get(answer) if answer is not None else None
+        latencies = {i: record.latency_s or 0.0 for i, record in self.records.items()}
+        return RunReceipt(
+            status=status,
+            steps=tuple(self.records[i] for i in sorted(self.records)),
+            answer=result.reply.output if result else None,
+            error=self.error,
+            elapsed_s=elapsed_s,
+            critical_path_s=critical_path(self.graph, latencies)[0],
+        )

@@ -1,0 +1,123 @@
+"""One step, executed once: the unit that the flow wraps in a Prefect task and others in `with_retries`."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextvars import ContextVar
+
+from conductor_plugin.context import Message, Seen, WorkerReply, WorkerRequest
+from conductor_plugin.errors import PermanentError, WorkerError, WorkerTimeout
+from conductor_plugin.graph import CallStep, ReduceStep
+from conductor_plugin.limits import gate
+from conductor_plugin.models import Frozen
+from conductor_plugin.policy import RetryPolicy, with_retries
+from conductor_plugin.pool import WorkerSpec
+from conductor_plugin.reduce import REDUCERS
+from conductor_plugin.workers import call_worker
+
+# The failed attempts of the step that is being executed. Whoever executes a step sets a fresh list; both kinds
+# of retry run in its context, so that the receipt counts attempts alike under Prefect and without it.
+FAILED_ATTEMPTS: ContextVar[list[WorkerError] | None] = ContextVar("failed_attempts", default=None)
+
+
+class StepJob(Frozen):
+    """A step with all that it needs but the outputs it may see. JSON-able: it is a Prefect task's input."""
+
+    index: int
+    step: CallStep | ReduceStep
+    worker: WorkerSpec | None
+    question: str
+    history: tuple[Message, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Who does it: the worker's or the reducer's name."""
+        return self.worker.name if self.worker else self.step.reduce if isinstance(self.step, ReduceStep) else ""
+
+
+class StepResult(Frozen):
+    """A completed step. Later steps get the object itself, so that Prefect sees the edge."""
+
+    index: int
+    subtask: str
+    reply: WorkerReply
+    attempts: int = 1
+
+    def seen(self) -> Seen:
+        """This step as a later one sees it."""
+        return Seen(index=self.index, subtask=self.subtask, output=self.reply.output)
+
+
+def policy_for(job: StepJob) -> RetryPolicy:
+    """The worker's retry policy; a reduce step has nothing to retry."""
+    return RetryPolicy(retries=job.worker.retries if job.worker else 0)
+
+
+def request_for(job: StepJob, visible: Sequence[StepResult]) -> WorkerRequest:
+    """What the step's worker is shown: exactly the visible steps, in step order."""
+    step = job.step
+    return WorkerRequest(
+        question=job.question,
+        subtask=step.subtask if isinstance(step, CallStep) else "",
+        seen=tuple(result.seen() for result in sorted(visible, key=lambda result: result.index)),
+        history=job.history,
+        sample=step.sample if isinstance(step, CallStep) else 0,
+    )
+
+
+async def run_step(job: StepJob, visible: Sequence[StepResult]) -> StepResult:
+    """Execute the step once. WorkerError if it fails; any other exception of a worker becomes one."""
+    failed = FAILED_ATTEMPTS.get()
+    failed = [] if failed is None else failed
+    try:
+        request = request_for(job, visible)
+        reply = await _call(job, request)
+    except WorkerError as error:
+        error.attempts = len(failed) + 1
+        failed.append(error)
+        raise
+    if any(error.maybe_billed for error in failed):
+        reply = reply.model_copy(update={"cost_usd": None})
+    return StepResult(index=job.index, subtask=request.subtask, reply=reply, attempts=len(failed) + 1)
+
+
+async def run_step_with_retries(job: StepJob, visible: Sequence[StepResult]) -> StepResult:
+    """`run_step` under the worker's retry policy: what everything but the flow uses."""
+    return await with_retries(lambda: run_step(job, visible), policy_for(job))
+
+
+async def _call(job: StepJob, request: WorkerRequest) -> WorkerReply:
+    if isinstance(job.step, ReduceStep):
+        try:
+            return WorkerReply(output=REDUCERS[job.step.reduce](request.seen, job.step.argument))
+        except LookupError as error:
+            raise PermanentError(f"step {job.index}: {error.args[0]}", code="bad_reduce") from None
+    assert job.worker is not None
+    entrance = gate(job.worker)
+    async with entrance.slot():
+        try:
+            return await _timed(job.worker, request)
+        except WorkerError as error:
+            if error.retry_after_s and policy_for(job).deserves_retry(error):
+                entrance.hold(error.retry_after_s)
+            raise
+
+
+async def _timed(worker: WorkerSpec, request: WorkerRequest) -> WorkerReply:
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(worker.timeout_seconds):
+            return await call_worker(worker, request)
+    except WorkerError:
+        raise
+    except TimeoutError:
+        raise WorkerTimeout(
+            f"worker {worker.name!r} gave no answer in {time.monotonic() - started:.0f} s "
+            f"(its timeout_seconds is {worker.timeout_seconds:g})",
+            code="worker_timeout",
+            maybe_billed=worker.kind == "llm",
+        ) from None
+    except Exception as error:
+        raise PermanentError(
+            f"worker {worker.name!r} raised {type(error).__name__}: {error}", code="worker_raised"
+        ) from error

@@ -1,0 +1,1 @@
+"""What this repository's deployments point at; thin, since the flows themselves live in the library."""
