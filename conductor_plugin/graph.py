@@ -96,10 +96,11 @@ def answer_step(graph: "networkx.DiGraph[int]") -> int | None:
 
 def needed_steps(graph: "networkx.DiGraph[int]") -> frozenset[int]:
     """The steps that can influence the answer, or what the Conductor is shown of it; the rest is prunable."""
-    import networkx
-
-    ends = {i for i in (len(graph) - 1, answer_step(graph)) if i is not None and i >= 0}
-    return frozenset(ends).union(*(networkx.ancestors(graph, end) for end in ends))
+    needed = {i for i in (len(graph) - 1, answer_step(graph)) if i is not None and i >= 0}
+    for i in range(len(graph) - 1, -1, -1):
+        if i in needed:
+            needed.update(graph.predecessors(i))
+    return frozenset(needed)
 
 
 def topological_order(graph: "networkx.DiGraph[int]") -> list[int]:
@@ -121,15 +122,16 @@ def critical_path(graph: "networkx.DiGraph[int]", durations: Mapping[int, float]
     No schedule can be faster: it is the run's time with unlimited workers.
     """
     finish: dict[int, float] = {}
-    behind: dict[int, int | None] = {}
+    behind: dict[int, int] = {}
+    end = -1
     for i in topological_order(graph):
-        slowest = max(graph.predecessors(i), key=lambda p: finish[p], default=None)
-        behind[i] = slowest
-        finish[i] = durations.get(i, 0.0) + (finish[slowest] if slowest is not None else 0.0)
-    end: int | None = max(finish, key=lambda i: finish[i], default=None)
-    total = finish[end] if end is not None else 0.0
-    path: list[int] = []
-    while end is not None:
-        path.append(end)
-        end = behind[end]
-    return total, path[::-1]
+        wait = 0.0
+        for earlier in graph.predecessors(i):
+            if i not in behind or finish[earlier] > wait:
+                wait, behind[i] = finish[earlier], earlier
+        finish[i] = wait + durations.get(i, 0.0)
+        end = i if end < 0 or finish[i] > finish[end] else end
+    path = [end] if end >= 0 else []
+    while path and path[-1] in behind:
+        path.append(behind[path[-1]])
+    return finish.get(end, 0.0), path[::-1]

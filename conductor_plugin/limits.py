@@ -5,9 +5,7 @@ All steps of all runs of one event loop share them. A limit across processes is 
 """
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator
 from weakref import WeakKeyDictionary
 
 from conductor_plugin.pool import WorkerSpec
@@ -16,22 +14,31 @@ _gates: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[object, ...], G
 
 
 class Gate:
-    """Where the calls of one worker queue. `not_before` is on the clock of `time.monotonic`, in seconds."""
+    """Where the calls of one worker queue: `async with gate(worker):` around each call.
+
+    It lets a call through when a slot is free and the worker's next permitted moment has come.
+    """
 
     def __init__(self, spec: WorkerSpec) -> None:
-        self._slots = asyncio.Semaphore(spec.max_concurrency) if spec.max_concurrency else contextlib.nullcontext()
+        self._slots = asyncio.Semaphore(spec.max_concurrency) if spec.max_concurrency else None
         self._spacing = 60.0 / spec.requests_per_minute if spec.requests_per_minute else 0.0
-        self._not_before = 0.0
+        self._not_before = 0.0  # on the clock of time.monotonic, in seconds
 
-    @contextlib.asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Wait for a free slot and for the worker's next permitted moment."""
-        async with self._slots:
+    async def __aenter__(self) -> None:
+        if self._slots:
+            await self._slots.acquire()
+        try:
             while (wait := self._not_before - time.monotonic()) > 0:  # noqa: ASYNC110 - the moment may move
                 await asyncio.sleep(wait)
-            if self._spacing:
-                self._not_before = time.monotonic() + self._spacing
-            yield
+        except asyncio.CancelledError:
+            await self.__aexit__()
+            raise
+        if self._spacing:
+            self._not_before = time.monotonic() + self._spacing
+
+    async def __aexit__(self, *exception: object) -> None:
+        if self._slots:
+            self._slots.release()
 
     def hold(self, seconds: float) -> None:
         """Let no call through for that long: the provider asked for it, whoever was told."""

@@ -15,7 +15,7 @@ from conductor_plugin.plan_text import LIST_NAMES, MAX_BYTES, ListText, find_lis
 
 Access = Literal["all"] | tuple[Annotated[int, Field(strict=True, ge=0)], ...]
 
-_FENCE = re.compile(r"\s*```\w*\s*$")
+_FENCE = re.compile(r"```\w*$")
 _THINK = re.compile(r"</?think>")
 
 
@@ -46,9 +46,9 @@ class Plan(Frozen):
     @field_validator("reasoning")
     @classmethod
     def _without_think_tags(cls, text: str) -> str:
-        while _THINK.search(text):
-            text = _THINK.sub("", text)
-        return text.strip()
+        text = _THINK.sub("", text)
+        # Taking tags out can put new ones together; those are broken instead, so that one pass is enough.
+        return _THINK.sub(lambda tag: tag.group().replace(">", " >"), text).strip()
 
     @model_validator(mode="after")
     def _lists_fit_together(self) -> "Plan":
@@ -89,7 +89,7 @@ def parse_plan(text: str, rules: PlanRules) -> Plan:
         model_id=tuple(model_id),
         subtasks=tuple(subtasks),
         access_list=tuple(access_list),
-        reasoning=_FENCE.sub("", text[:start]),
+        reasoning=_FENCE.sub("", text[:start].rstrip()),
     )
     check_rules(plan, rules)
     return plan

@@ -35,11 +35,12 @@ class RetryPolicy(Frozen):
 
 async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy) -> T:
     """Await `call()`, again after each error that deserves it; the last error is raised."""
-    for delay in policy.delays():
+    attempt = 0
+    while True:
         try:
             return await call()
         except TransientError as error:
-            if not policy.deserves_retry(error):
+            if attempt >= policy.retries or not policy.deserves_retry(error):
                 raise
-        await asyncio.sleep(delay * random.uniform(1.0, 1.0 + policy.jitter))
-    return await call()
+        await asyncio.sleep(policy.delays()[attempt] * random.uniform(1.0, 1.0 + policy.jitter))
+        attempt += 1

@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -129,7 +130,7 @@ class WorkerSpec(Frozen):
         """Whether `api_key_env` names an environment variable (and not a Secret block)."""
         return self.api_key_env is not None and ENV_NAME.fullmatch(self.api_key_env) is not None
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Hash of what decides this worker's answers: kind, model and params (not its name or its price)."""
         return _digest({"kind": self.kind, "model": self.model, "params": self.params})
@@ -161,7 +162,7 @@ class Pool(Frozen):
                 )
         return self
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Hash of the ordered workers. A trained planner refuses a pool with another one."""
         return _digest([worker.fingerprint for worker in self.workers])

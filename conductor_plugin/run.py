@@ -11,11 +11,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from conductor_plugin.context import Message
+from conductor_plugin.context import Message, WorkerReply
 from conductor_plugin.errors import WorkerError
-from conductor_plugin.graph import CallStep, Step, answer_step, compile_steps, critical_path, needed_steps
+from conductor_plugin.graph import (
+    CallStep,
+    ConductorStep,
+    ReduceStep,
+    Step,
+    answer_step,
+    compile_steps,
+    critical_path,
+    needed_steps,
+)
 from conductor_plugin.pool import Pool, WorkerSpec
-from conductor_plugin.receipt import ErrorRecord, RunReceipt, RunStatus, StepRecord, error_record
+from conductor_plugin.receipt import ErrorRecord, RunReceipt, RunStatus, StepRecord, StepStatus, error_record
 from conductor_plugin.step import FAILED_ATTEMPTS, StepJob, StepResult, run_step_with_retries
 
 if TYPE_CHECKING:
@@ -56,7 +65,7 @@ async def run_graph(
     step: RunStep = run_step_with_retries,
     run_all: bool = False,
     grow: Grow | None = None,
-    on_event: Callable[[object], None] = lambda event: None,
+    on_event: Callable[[object], None] | None = None,
 ) -> RunReceipt:
     """Execute `graph` on `pool` and return its receipt, also when it failed.
 
@@ -77,13 +86,15 @@ async def run_graph(
                 break
             graph = compile_steps([*(graph.nodes[i]["step"] for i in graph.nodes), *more])
     except asyncio.CancelledError:
-        on_event(RunFinished(run.receipt("cancelled", time.perf_counter() - started)))
+        if on_event:
+            on_event(RunFinished(run.receipt("cancelled", time.perf_counter() - started)))
         raise
     except Exception as error:
         status = "failed"
         run.error = run.error or error_record(error)
     receipt = run.receipt(status, time.perf_counter() - started)
-    on_event(RunFinished(receipt))
+    if on_event:
+        on_event(RunFinished(receipt))
     return receipt
 
 
@@ -96,44 +107,46 @@ class _Run:
         question: str,
         history: tuple[Message, ...],
         step: RunStep,
-        on_event: Callable[[object], None],
+        on_event: Callable[[object], None] | None,
     ) -> None:
         self.pool, self.question, self.history = pool, question, history
         self.step, self.on_event = step, on_event
         self.results: dict[int, StepResult] = {}
         self.records: dict[int, StepRecord] = {}
+        self.pruned: set[int] = set()
         self.error: ErrorRecord | None = None
 
     def take(self, graph: "networkx.DiGraph[int]", *, everything: bool) -> None:
-        """Start from a graph, or from one that has grown: what is recorded already stays."""
+        """Start from a graph, or from one that has grown: what is done already stays."""
         self.graph = graph
+        self.steps: list[Step] = [graph.nodes[i]["step"] for i in range(len(graph))]
+        self.sees = [tuple(graph.predecessors(i)) for i in range(len(graph))]
+        self.names = [self._name(step) for step in self.steps]
         self.needed = needed_steps(graph)
-        for i in graph.nodes:
-            if i not in self.records:
-                record = self._blank(i)
-                self.records[i] = record.model_copy(update={"pruned": not (everything or i in self.needed)})
+        self.pruned = set() if everything else set(graph.nodes) - self.needed
 
     async def execute(self) -> None:
         """Run every step that is neither done nor pruned, each in its own asyncio task."""
         tasks: dict[int, asyncio.Task[StepResult | None]] = {}
         async with asyncio.TaskGroup() as group:
-            for i in sorted(self.graph.nodes):
-                if i not in self.results and not self.records[i].pruned:
+            for i in range(len(self.steps)):
+                if i not in self.results and i not in self.pruned:
                     tasks[i] = group.create_task(self._run(i, tasks))
 
     async def _run(self, i: int, tasks: dict[int, asyncio.Task[StepResult | None]]) -> StepResult | None:
         """Wait for the steps that step `i` may see, then execute it. None: it, or one of those, failed harmlessly."""
         visible = []
-        for earlier in self.graph.predecessors(i):
+        for earlier in self.sees[i]:
             result = self.results.get(earlier) or await tasks[earlier]
             if result is None:
                 return None
             visible.append(result)
-        if self.graph.nodes[i]["step"].kind == "conductor":
+        if self.steps[i].kind == "conductor":
             self._finish(i, status="completed")
             return None
         started = time.perf_counter()
-        self.on_event(StepStarted(i, self.records[i].worker))
+        if self.on_event:
+            self.on_event(StepStarted(i, self.names[i]))
         failed: list[WorkerError] = []
         FAILED_ATTEMPTS.set(failed)
         try:
@@ -153,54 +166,76 @@ class _Run:
 
     async def _execute(self, i: int, visible: Sequence[StepResult]) -> tuple[StepResult, WorkerSpec | None]:
         """The step's result and who gave it: its worker, or the first of its fallbacks that succeeds."""
-        step = self.graph.nodes[i]["step"]
-        workers = self._workers(step) if isinstance(step, CallStep) else [None]
+        workers = self._workers(i)
         for worker in workers[:-1]:
             with contextlib.suppress(WorkerError):
                 return await self.step(self._job(i, worker), visible), worker
         return await self.step(self._job(i, workers[-1]), visible), workers[-1]
 
     def _job(self, i: int, worker: WorkerSpec | None) -> StepJob:
-        step = self.graph.nodes[i]["step"]
+        step = self.steps[i]
+        assert not isinstance(step, ConductorStep)
         return StepJob(index=i, step=step, worker=worker, question=self.question, history=self.history)
 
-    def _workers(self, step: CallStep) -> list[WorkerSpec | None]:
-        """The step's worker and its fallbacks, as far as the question's pool still has them."""
+    def _workers(self, i: int) -> list[WorkerSpec | None]:
+        """A call's worker and its fallbacks, as far as the question's pool still has them; else nobody."""
+        step = self.steps[i]
+        if not isinstance(step, CallStep):
+            return [None]
         first = self.pool.workers[step.worker]
         return [first, *(w for name in first.fallbacks for w in self.pool.workers if w.name == name)]
 
-    def _blank(self, i: int) -> StepRecord:
-        step = self.graph.nodes[i]["step"]
-        sees = tuple(sorted(self.graph.predecessors(i)))
+    def _name(self, step: Step) -> str:
         if isinstance(step, CallStep):
-            worker = self.pool.workers[step.worker]
-            return StepRecord(index=i, worker=worker.name, kind=worker.kind, sees=sees)
-        name = step.reduce if step.kind == "reduce" else "conductor"
-        return StepRecord(index=i, worker=name, kind=step.kind, sees=sees)
+            return self.pool.workers[step.worker].name
+        return step.reduce if isinstance(step, ReduceStep) else "conductor"
+
+    def _blank(self, i: int) -> StepRecord:
+        """The record of a step that never started."""
+        worker = self._workers(i)[0]
+        return StepRecord(
+            index=i,
+            worker=self.names[i],
+            kind=worker.kind if worker else self.steps[i].kind,
+            sees=self.sees[i],
+            pruned=i in self.pruned,
+        )
 
     def _finish(
         self,
         i: int,
         *,
-        status: str,
+        status: StepStatus,
         started: float | None = None,
         result: StepResult | None = None,
         failed: Sequence[WorkerError] = (),
         attempts: int = 0,
         worker: WorkerSpec | None = None,
     ) -> None:
-        update: dict[str, object] = {"status": status, "attempts": attempts}
-        if started is not None:
-            update["latency_s"] = time.perf_counter() - started
-        if result:
-            update |= result.reply.model_dump() | {"attempts": result.attempts}
-        elif status == "cancelled" or any(error.maybe_billed for error in failed):
-            free = self.records[i].kind != "llm"
-            update |= {"cost_usd": 0.0 if free else None}
-        if worker and worker.name != self.records[i].worker:
-            update |= {"worker": worker.name, "kind": worker.kind, "fallback_from": self.records[i].worker}
-        self.records[i] = self.records[i].model_copy(update=update)
-        self.on_event(StepFinished(self.records[i]))
+        workers = self._workers(i)
+        worker = worker or workers[0]
+        paid = any(w is not None and w.kind == "llm" for w in workers)
+        unknown = status == "cancelled" or any(error.maybe_billed for error in failed)
+        reply = result.reply if result else WorkerReply(output="", cost_usd=None if paid and unknown else 0.0)
+        name = worker.name if worker else self.names[i]
+        # Built without validation, like the receipt below: every value here is our own.
+        self.records[i] = StepRecord.model_construct(
+            index=i,
+            worker=name,
+            kind=worker.kind if worker else self.steps[i].kind,
+            sees=self.sees[i],
+            status=status,
+            attempts=result.attempts if result else attempts,
+            output=reply.output if result else None,
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            cost_usd=reply.cost_usd,
+            latency_s=None if started is None else time.perf_counter() - started,
+            model=reply.model,
+            fallback_from=None if name == self.names[i] else self.names[i],
+        )
+        if self.on_event:
+            self.on_event(StepFinished(self.records[i]))
 
     def in_order(self) -> list[StepResult]:
         """The results so far, in step order."""
@@ -211,9 +246,9 @@ class _Run:
         answer = answer_step(self.graph)
         result = self.results.get(answer) if answer is not None else None
         latencies = {i: record.latency_s or 0.0 for i, record in self.records.items()}
-        return RunReceipt(
+        return RunReceipt.model_construct(
             status=status,
-            steps=tuple(self.records[i] for i in sorted(self.records)),
+            steps=tuple(self.records.get(i) or self._blank(i) for i in range(len(self.steps))),
             answer=result.reply.output if result else None,
             error=self.error,
             elapsed_s=elapsed_s,

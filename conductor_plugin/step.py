@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
 
 from conductor_plugin.context import Message, Seen, WorkerReply, WorkerRequest
 from conductor_plugin.errors import PermanentError, WorkerError, WorkerTimeout
@@ -20,8 +22,9 @@ from conductor_plugin.workers import call_worker
 FAILED_ATTEMPTS: ContextVar[list[WorkerError] | None] = ContextVar("failed_attempts", default=None)
 
 
-class StepJob(Frozen):
-    """A step with all that it needs but the outputs it may see. JSON-able: it is a Prefect task's input."""
+@dataclass(frozen=True)
+class StepJob:
+    """A step with all that it needs but the outputs it may see."""
 
     index: int
     step: CallStep | ReduceStep
@@ -50,16 +53,21 @@ class StepResult(Frozen):
 
 def policy_for(job: StepJob) -> RetryPolicy:
     """The worker's retry policy; a reduce step has nothing to retry."""
-    return RetryPolicy(retries=job.worker.retries if job.worker else 0)
+    return _policy(job.worker.retries if job.worker else 0)
+
+
+@cache
+def _policy(retries: int) -> RetryPolicy:
+    return RetryPolicy(retries=retries)
 
 
 def request_for(job: StepJob, visible: Sequence[StepResult]) -> WorkerRequest:
-    """What the step's worker is shown: exactly the visible steps, in step order."""
+    """What the step's worker is shown: exactly the visible steps, which come in step order."""
     step = job.step
     return WorkerRequest(
         question=job.question,
         subtask=step.subtask if isinstance(step, CallStep) else "",
-        seen=tuple(result.seen() for result in sorted(visible, key=lambda result: result.index)),
+        seen=tuple(result.seen() for result in visible),
         history=job.history,
         sample=step.sample if isinstance(step, CallStep) else 0,
     )
@@ -94,7 +102,7 @@ async def _call(job: StepJob, request: WorkerRequest) -> WorkerReply:
             raise PermanentError(f"step {job.index}: {error.args[0]}", code="bad_reduce") from None
     assert job.worker is not None
     entrance = gate(job.worker)
-    async with entrance.slot():
+    async with entrance:
         try:
             return await _timed(job.worker, request)
         except WorkerError as error:
