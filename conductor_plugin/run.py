@@ -218,8 +218,7 @@ class _Run:
         unknown = status == "cancelled" or any(error.maybe_billed for error in failed)
         reply = result.reply if result else WorkerReply(output="", cost_usd=None if paid and unknown else 0.0)
         name = worker.name if worker else self.names[i]
-        # Built without validation, like the receipt below: every value here is our own.
-        self.records[i] = StepRecord.model_construct(
+        self.records[i] = StepRecord(
             index=i,
             worker=name,
             kind=worker.kind if worker else self.steps[i].kind,
@@ -246,7 +245,7 @@ class _Run:
         answer = answer_step(self.graph)
         result = self.results.get(answer) if answer is not None else None
         latencies = {i: record.latency_s or 0.0 for i, record in self.records.items()}
-        return RunReceipt.model_construct(
+        return RunReceipt(
             status=status,
             steps=tuple(self.records.get(i) or self._blank(i) for i in range(len(self.steps))),
             answer=result.reply.output if result else None,

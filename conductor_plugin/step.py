@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from conductor_plugin.context import Message, Seen, WorkerReply, WorkerRequest
-from conductor_plugin.errors import PermanentError, WorkerError, WorkerTimeout
+from conductor_plugin.errors import ConductorError, PermanentError, WorkerError, WorkerTimeout
 from conductor_plugin.graph import CallStep, ReduceStep
 from conductor_plugin.limits import gate
 from conductor_plugin.models import Frozen
@@ -116,7 +116,7 @@ async def _timed(worker: WorkerSpec, request: WorkerRequest) -> WorkerReply:
     try:
         async with asyncio.timeout(worker.timeout_seconds):
             return await call_worker(worker, request)
-    except WorkerError:
+    except ConductorError:
         raise
     except TimeoutError:
         raise WorkerTimeout(

@@ -76,8 +76,8 @@ def print_answer(answer: Answer) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for number, record in enumerate(answer.rounds):
         table = Table(box=None, pad_edge=False, title=f"round {number}" if len(answer.rounds) > 1 else None)
-        for column in ("step", "worker", "sees", "status", "attempts", "tokens in", "tokens out", "USD", "seconds"):
-            table.add_column(column, justify="left" if column in ("worker", "sees", "status") else "right")
+        for column in ("step", "worker", "sees", "status", "tries", "in", "out", "USD", "seconds"):
+            table.add_column(column, justify="left" if column in ("worker", "sees", "status") else "right", no_wrap=True)
         for step in record.steps:
             table.add_row(*_cells(step))
         console.print(table)

@@ -49,8 +49,8 @@ async def _load(run_id: UUID) -> Any:
         except ObjectNotFound:
             raise InputError(f"Prefect's server knows no flow run {run_id}", code="run_unknown") from None
         if run.state is None or not run.state.is_final():
-            state = run.state.name if run.state else "no state"
-            raise ConductorError(f"the run {run_id} has not finished; it is {state}", code="run_unfinished")
+            name = run.state.name if run.state else "no state"
+            raise ConductorError(f"the run {run_id} has not finished; it is {name}", code="run_unfinished")
         try:
             state: Any = run.state
             result = await state.result(raise_on_failure=False)

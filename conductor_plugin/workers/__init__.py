@@ -1,5 +1,9 @@
 """Workers: one file a kind, each with `async def answer(spec, request) -> WorkerReply`."""
 
+from functools import cache
+from importlib import import_module
+from typing import Any
+
 from conductor_plugin.context import WorkerReply, WorkerRequest
 from conductor_plugin.pool import WorkerSpec
 
@@ -11,9 +15,10 @@ async def call_worker(spec: WorkerSpec, request: WorkerRequest) -> WorkerReply:
 
     A kind's module is imported at its first call, so that a pool of tools never loads litellm or torch.
     """
-    from importlib import import_module
-
-    module = spec.kind if ":" not in spec.kind else "custom"
-    kind = import_module(f"conductor_plugin.workers.{module}")
-    reply: WorkerReply = await kind.answer(spec, request)
+    reply: WorkerReply = await _kind(spec.kind).answer(spec, request)
     return reply
+
+
+@cache
+def _kind(kind: str) -> Any:
+    return import_module(f"conductor_plugin.workers.{'custom' if ':' in kind else kind}")

@@ -17,8 +17,8 @@ from conductor_plugin.pool import WorkerSpec
 
 async def answer(spec: WorkerSpec, request: WorkerRequest) -> WorkerReply:
     """Call the user's function with the request and the pool's `params` as keyword arguments."""
-    function = _load(spec.kind)
-    if inspect.iscoroutinefunction(function):
+    function, is_async = _load(spec.kind)
+    if is_async:
         result = await function(request, **spec.params)
     else:
         result = await asyncio.to_thread(function, request, **spec.params)
@@ -32,7 +32,7 @@ async def answer(spec: WorkerSpec, request: WorkerRequest) -> WorkerReply:
 
 
 @cache
-def _load(kind: str) -> Any:
+def _load(kind: str) -> tuple[Any, bool]:
     module, _, name = kind.partition(":")
     try:
         function = getattr(import_module(module), name)
@@ -40,4 +40,4 @@ def _load(kind: str) -> Any:
         raise PermanentError(f"cannot load the worker {kind!r}: {error}", code="worker_import") from None
     if not callable(function):
         raise PermanentError(f"the worker {kind!r} is not callable", code="worker_import")
-    return function
+    return function, inspect.iscoroutinefunction(function)

