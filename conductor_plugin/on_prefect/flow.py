@@ -72,7 +72,7 @@ async def conductor(
         max_steps=max_steps,
         max_rounds=max_rounds,
         run_all=run_all,
-        engine=Engine(propose=tasks.propose, step=tasks.step, round=_as_subflow),
+        engine=_engine(),
         on_event=_hear,
     )
     context = FlowRunContext.get()
@@ -85,20 +85,28 @@ async def conductor(
     return Failed(message=f"{answer.status}: {answer.error.message}", data=answer)
 
 
+# The listener of the question whose later round is about to run; like LISTENER, no parameter.
+_ROUND_LISTENER: ContextVar[Listener] = ContextVar("round_listener")
+
+
 @flow(name="conductor-round", persist_result=True, result_serializer="json", validate_parameters=False)
 async def conductor_round(job: RoundJob) -> RoundResult:
     """A later round of a question, as a subflow of `conductor`."""
-    return await run_round(job, Engine(propose=tasks.propose, step=tasks.step, round=_as_subflow), _hear)
+    return await run_round(job, _engine(), _ROUND_LISTENER.get())
 
 
 async def _as_subflow(job: RoundJob, engine: Engine, on_event: Listener) -> RoundResult:
-    listener = LISTENER.set(on_event)
+    token = _ROUND_LISTENER.set(on_event)
     try:
         named = conductor_round.with_options(flow_run_name=f"round-{len(job.earlier)}")
         result: RoundResult = await named(job)
         return result
     finally:
-        LISTENER.reset(listener)
+        _ROUND_LISTENER.reset(token)
+
+
+def _engine() -> Engine:
+    return Engine(propose=tasks.propose, step=tasks.step, round=_as_subflow)
 
 
 def _hear(event: object) -> None:
