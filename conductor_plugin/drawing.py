@@ -1,8 +1,9 @@
 """Drawings of a graph: Mermaid for artifacts and READMEs, plain text for terminals."""
 
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from conductor_plugin.graph import levels, needed_steps
+from conductor_plugin.graph import needed_steps
 
 if TYPE_CHECKING:
     import networkx
@@ -34,21 +35,29 @@ def mermaid(graph: "networkx.DiGraph[int]", pool: "Pool | None" = None) -> str:
 
 
 def terminal(graph: "networkx.DiGraph[int]", pool: "Pool | None" = None) -> str:
+    """The graph as `draw` shows it."""
+    needed = needed_steps(graph)
+    return draw(
+        [step_label(graph, i, pool) for i in graph.nodes],
+        [sorted(graph.predecessors(i)) for i in graph.nodes],
+        {i for i in graph.nodes if i not in needed},
+    )
+
+
+def draw(labels: Sequence[str], sees: Sequence[Sequence[int]], dead: Container[int] = ()) -> str:
     """One line a step in step order, indented by level, with the steps that it sees.
 
     0 · coder
     1 · maths
       2 · verifier   <- 0, 1
     """
-    if not len(graph):
-        return "(no steps: the earlier answer is kept)"
-    needed = needed_steps(graph)
-    depth = {i: level for level, steps in enumerate(levels(graph)) for i in steps}
-    names = {i: f"{'  ' * depth[i]}{i} · {step_label(graph, i, pool)}" for i in graph.nodes}
-    width = max(len(name) for name in names.values())
+    depth: list[int] = []
+    for earlier in sees:
+        depth.append(1 + max((depth[i] for i in earlier), default=-1))
+    names = [f"{'  ' * depth[i]}{i} · {label}" for i, label in enumerate(labels)]
+    width = max(map(len, names), default=0)
     lines = []
-    for i, name in names.items():
-        sees = ", ".join(str(p) for p in sorted(graph.predecessors(i)))
-        note = f"   <- {sees}" if sees else ""
-        lines.append(f"{name:<{width}}{note}{'' if i in needed else '   (cannot reach the answer)'}".rstrip())
-    return "\n".join(lines)
+    for i, name in enumerate(names):
+        note = f"   <- {', '.join(str(j) for j in sees[i])}" if sees[i] else ""
+        lines.append(f"{name:<{width}}{note}{'   (cannot reach the answer)' if i in dead else ''}".rstrip())
+    return "\n".join(lines) or "(no steps: the earlier answer is kept)"

@@ -8,7 +8,7 @@ import asyncio
 import time
 from weakref import WeakKeyDictionary
 
-from conductor_plugin.pool import WorkerSpec
+from conductor_plugin.worker_spec import WorkerSpec
 
 _gates: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[object, ...], Gate]]" = WeakKeyDictionary()
 

@@ -15,7 +15,7 @@ from conductor_plugin.context import Message, WorkerReply
 from conductor_plugin.errors import PermanentError, TransientError
 from conductor_plugin.llm_errors import scrub, translate
 from conductor_plugin.models import Frozen
-from conductor_plugin.pool import Price
+from conductor_plugin.worker_spec import Price
 
 
 class LLM(Frozen):

@@ -4,136 +4,21 @@ A planner sees a pool only as a listing of `Model 0 … Model k-1` (the paper hi
 Conductor explores instead of following what it has read about a brand).
 """
 
-import hashlib
-import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from conductor_plugin.errors import PoolError
 from conductor_plugin.models import Frozen
+from conductor_plugin.worker_spec import PlannerSpec, WorkerSpec, digest
 
 EMBEDDED_POOL = Path(__file__).parent / "embedded_pool.yaml"
 DEFAULT_LABELS = ("public", "internal", "confidential")
-BUILT_KINDS = ("llm", "local", "calculator", "number", "text")
-PLANNED_KINDS = ("python", "search", "mcp")
-CALLABLE_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-SECRET_BLOCK = re.compile(r"secret/[a-z0-9-]+")
-BRANDS = re.compile(
-    r"\b(?:chatgpt|gpt(?:-?\d[\w.-]*)?|openai|claude|anthropic|sonnet|opus|haiku|gemini|gemma|google|llama[\w.-]*"
-    r"|qwen[\w.-]*|alibaba|mistral|mixtral|deepseek[\w.-]*|grok|xai|cohere|smollm\w*|kimi|moonshot|zhipu|glm"
-    r"|hugging ?face|nvidia|nemotron|microsoft|phi-\d)\b",
-    re.IGNORECASE,
-)
-
-
-class Price(Frozen):
-    """USD per million tokens."""
-
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-
-
-class PlannerSpec(Frozen):
-    """A pool file's default planner: `kind: prompted` with a `model`, or `kind: template` with a `name`."""
-
-    kind: str
-    model: str | None = None
-    name: str | None = None
-    api_base: str | None = None
-    api_key_env: str | None = None
-    params: dict[str, Any] = Field(default_factory=dict)
-
-
-class WorkerSpec(Frozen):
-    """One entry of `workers:`. Times are in seconds, prices in USD per million tokens."""
-
-    name: Annotated[str, Field(min_length=1, max_length=80)]
-    kind: str
-    describe: str = ""
-    model: str | None = None
-    api_base: str | None = None
-    api_key_env: str | None = None
-    params: dict[str, Any] = Field(default_factory=dict)
-    tags: tuple[str, ...] = ()
-    clearance: str | None = None
-    price: Price | None = None
-    timeout_seconds: float = Field(default=120.0, gt=0)
-    retries: int = Field(default=3, ge=0, le=20)
-    fallbacks: tuple[str, ...] = ()
-    max_concurrency: int | None = Field(default=None, ge=1)
-    global_limit: str | None = None
-    requests_per_minute: float | None = Field(default=None, gt=0)
-
-    @field_validator("kind")
-    @classmethod
-    def _known_kind(cls, kind: str) -> str:
-        if kind in PLANNED_KINDS:
-            raise ValueError(f"pool_kind_not_built|kind {kind!r} is not built yet; use one of {_kinds()}")
-        if kind not in BUILT_KINDS and not CALLABLE_KIND.fullmatch(kind):
-            raise ValueError(f"pool_unknown_kind|kind {kind!r} is unknown; use one of {_kinds()}")
-        return kind
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _name_not_key(cls, name: str | None) -> str | None:
-        check_key_name(name)
-        return name
-
-    @field_validator("params")
-    @classmethod
-    def _no_key_in_params(cls, params: dict[str, Any]) -> dict[str, Any]:
-        for key in params:
-            if re.search(r"api_?key|authorization|secret|password|^token$", key, re.IGNORECASE):
-                raise ValueError(
-                    f"pool_key_in_file|params.{key} would put a secret into the pool file; "
-                    "name an environment variable in api_key_env instead"
-                )
-        return params
-
-    @field_validator("describe")
-    @classmethod
-    def _one_line_without_brand(cls, text: str) -> str:
-        if "\n" in text.strip():
-            raise ValueError("pool_bad_value|describe must be one line")
-        if brand := BRANDS.search(text):
-            raise ValueError(
-                f"pool_brand_in_describe|describe names the brand {brand.group()!r}, which a planner must not "
-                "see; say what the worker is good at instead"
-            )
-        return text.strip()
-
-    @model_validator(mode="after")
-    def _fields_fit_kind(self) -> "WorkerSpec":
-        if self.kind == "llm" and not self.model:
-            raise ValueError("pool_bad_value|kind llm needs a model, for example model: openai/gpt-5-mini")
-        if self.kind != "llm":
-            for field in ("model", "api_base", "api_key_env", "price"):
-                if getattr(self, field) is not None:
-                    raise ValueError(f"pool_bad_value|{field} belongs to kind llm, not to kind {self.kind}")
-        model_id = (self.model or "").rsplit("/", 1)[-1].lower()
-        if len(model_id) > 2 and model_id in self.describe.lower():
-            raise ValueError(
-                f"pool_brand_in_describe|describe repeats the model name {model_id!r}, which a planner must not see"
-            )
-        return self
-
-    @property
-    def needs_variable(self) -> bool:
-        """Whether `api_key_env` names an environment variable (and not a Secret block)."""
-        return self.api_key_env is not None and ENV_NAME.fullmatch(self.api_key_env) is not None
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of what decides this worker's answers: kind, model and params (not its name or its price)."""
-        return _digest({"kind": self.kind, "model": self.model, "params": self.params})
 
 
 class Pool(Frozen):
@@ -165,7 +50,7 @@ class Pool(Frozen):
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the ordered workers. A trained planner refuses a pool with another one."""
-        return _digest([worker.fingerprint for worker in self.workers])
+        return digest([worker.fingerprint for worker in self.workers])
 
     def worker(self, name: str) -> WorkerSpec:
         """The worker of that name. PoolError `pool_unknown_worker` if there is none."""
@@ -215,18 +100,6 @@ class Pool(Frozen):
                     f"export it, or leave the worker out with --exclude {worker.name}",
                     code="pool_missing_env",
                 )
-
-
-def check_key_name(name: str | None) -> None:
-    """ValueError if `name` is not the name of a variable or Secret block (a pasted key, say)."""
-    if name is None or SECRET_BLOCK.fullmatch(name):
-        return
-    looks_like_a_key = len(name) >= 16 and "_" not in name and any(c.isdigit() for c in name)
-    if not ENV_NAME.fullmatch(name) or looks_like_a_key:
-        raise ValueError(
-            "pool_key_in_file|api_key_env must be the NAME of an environment variable (like OPENAI_API_KEY) or "
-            f"secret/BLOCK-NAME, never a key itself; it begins with {name[:3]!r}"
-        )
 
 
 def load_pool(path: str | Path | None = None) -> Pool:
@@ -312,11 +185,3 @@ def _matches(worker: WorkerSpec, words: Sequence[str]) -> bool:
 
 def _names(pool: Pool) -> str:
     return ", ".join(worker.name for worker in pool.workers)
-
-
-def _kinds() -> str:
-    return ", ".join(BUILT_KINDS) + ' or "package.module:callable"'
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]

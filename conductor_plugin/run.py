@@ -23,9 +23,10 @@ from conductor_plugin.graph import (
     critical_path,
     needed_steps,
 )
-from conductor_plugin.pool import Pool, WorkerSpec
+from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import ErrorRecord, RunReceipt, RunStatus, StepRecord, StepStatus, error_record
 from conductor_plugin.step import FAILED_ATTEMPTS, StepJob, StepResult, run_step_with_retries
+from conductor_plugin.worker_spec import WorkerSpec
 
 if TYPE_CHECKING:
     import networkx

@@ -13,8 +13,8 @@ from conductor_plugin.graph import CallStep, ReduceStep
 from conductor_plugin.limits import gate
 from conductor_plugin.models import Frozen
 from conductor_plugin.policy import RetryPolicy, with_retries
-from conductor_plugin.pool import WorkerSpec
 from conductor_plugin.reduce import REDUCERS
+from conductor_plugin.worker_spec import WorkerSpec
 from conductor_plugin.workers import call_worker
 
 # The failed attempts of the step that is being executed. Whoever executes a step sets a fresh list; both kinds

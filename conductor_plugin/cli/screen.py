@@ -77,7 +77,9 @@ def print_answer(answer: Answer) -> None:
     for number, record in enumerate(answer.rounds):
         table = Table(box=None, pad_edge=False, title=f"round {number}" if len(answer.rounds) > 1 else None)
         for column in ("step", "worker", "sees", "status", "tries", "in", "out", "USD", "seconds"):
-            table.add_column(column, justify="left" if column in ("worker", "sees", "status") else "right", no_wrap=True)
+            table.add_column(
+                column, justify="left" if column in ("worker", "sees", "status") else "right", no_wrap=True
+            )
         for step in record.steps:
             table.add_row(*_cells(step))
         console.print(table)

@@ -4,6 +4,7 @@ import re
 
 from prefect.artifacts import acreate_markdown_artifact
 
+from conductor_plugin.drawing import draw
 from conductor_plugin.receipt import Answer, RoundRecord, StepRecord
 
 ARTIFACT_KEY = "conductor-answer"
@@ -36,7 +37,7 @@ def render_markdown(question: str, answer: Answer) -> str:
 def _totals(answer: Answer) -> list[str]:
     planner, usage = answer.planner, answer.usage
     return [
-        "| planner | attempts | calls | prompt tokens | completion tokens | USD | seconds | critical path |",
+        "| planner | attempts | calls | tokens in | tokens out | USD | seconds | critical path |",
         "|---|---|---|---|---|---|---|---|",
         f"| {_inline(planner.name)} | {planner.attempts} | {usage.calls} | {_number(usage.prompt_tokens)} "
         f"| {_number(usage.completion_tokens)} | {usd(usage.cost_usd)} | {answer.elapsed_s:.2f} "
@@ -49,16 +50,21 @@ def _round(number: int, record: RoundRecord) -> list[str]:
     lists = "\n".join(
         [
             f"model_id = {list(plan.model_id)}",
-            f"subtasks = {list(plan.subtasks)}",
+            "subtasks = [" + "".join(f"\n    {text!r}," for text in plan.subtasks) + "\n]",
             f"access_list = {[a if a == 'all' else list(a) for a in plan.access_list]}",
         ]
     )
+    drawing = draw(
+        [step.worker for step in record.steps],
+        [step.sees for step in record.steps],
+        {step.index for step in record.steps if step.pruned},
+    )
     rows = [
-        "| step | worker | sees | status | attempts | prompt tokens | completion tokens | USD | seconds |",
+        "| step | worker | sees | status | attempts | in | out | USD | seconds |",
         "|---|---|---|---|---|---|---|---|---|",
         *(_row(step) for step in record.steps),
     ]
-    parts = [f"## Round {number}", _quote(lists), _drawing(record.steps), "\n".join(rows)]
+    parts = [f"## Round {number}", _quote(lists), _quote(drawing), "\n".join(rows)]
     for step in record.steps:
         if step.output is not None:
             parts += [f"### step {step.index} · {_inline(step.worker)}", _quote(step.output)]
@@ -73,15 +79,6 @@ def _row(step: StepRecord) -> str:
         f"| {step.index} | {worker} | {sees} | {'pruned' if step.pruned else step.status} | {step.attempts} "
         f"| {_number(step.prompt_tokens)} | {_number(step.completion_tokens)} | {usd(step.cost_usd)} | {seconds} |"
     )
-
-
-def _drawing(steps: tuple[StepRecord, ...]) -> str:
-    """Mermaid from the records: what ran, not what was meant to."""
-    lines = ["```mermaid", "flowchart LR", '    q(["question"])']
-    lines += [f'    s{step.index}["{step.index} · {_node(step.worker)}"]' for step in steps]
-    for step in steps:
-        lines += [f"    s{i} --> s{step.index}" for i in step.sees] or [f"    q --> s{step.index}"]
-    return "\n".join([*lines, "```"])
 
 
 def usd(cost: float | None) -> str:
@@ -105,7 +102,3 @@ def _quote(text: str) -> str:
 def _inline(text: str) -> str:
     """One line of plain text inside a sentence or a table: nothing in it is markup."""
     return re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", " ".join(text.split()))
-
-
-def _node(text: str) -> str:
-    return re.sub(r"[^\w .:-]", "", text)

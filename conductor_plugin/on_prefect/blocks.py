@@ -13,6 +13,11 @@ from conductor_plugin.errors import PoolError
 from conductor_plugin.pool import Pool, load_pool, pool_from
 
 BLOCK_PREFIX = "block/"
+# One of Prefect's own block logos; this project has none yet.
+LOGO = (
+    "https://raw.githubusercontent.com/PrefectHQ/prefect/420d0d6a78bb6df1fc18bcf188fdad43c1d22ea9"
+    "/assets/block-logos/process.png"
+)
 
 
 class ConductorPool(Block):
@@ -25,15 +30,16 @@ class ConductorPool(Block):
         ```python
         from conductor_plugin import ConductorPool
 
-        ConductorPool.from_file("pool.yaml").save("team")
-        # prefect deployment run conductor/answer --param question="…" --param pool=block/team
+        ConductorPool.from_file("pool.yaml").save("BLOCK_NAME")
+        pool = ConductorPool.load("BLOCK_NAME")
+        # prefect deployment run conductor/answer --param question="…" --param pool=block/BLOCK_NAME
         ```
     """
 
     _block_type_name = "Conductor Pool"
     _block_type_slug = "conductor-pool"
-    _logo_url = "https://cdn.sanity.io/images/3ugk85nk/production/c771bb53894c877e169c8db158c5598558b8f175-24x24.svg"  # type: ignore[assignment]
-    _documentation_url = "https://github.com/prefect-conductor/prefect-conductor#the-pool"  # type: ignore[assignment]
+    _logo_url = LOGO  # type: ignore[assignment]
+    _documentation_url = "https://pypi.org/project/prefect-conductor/"  # type: ignore[assignment]
     _description = "The ordered models and tools that a question may use, in the format of a pool file."
 
     content: dict[str, Any] = Field(

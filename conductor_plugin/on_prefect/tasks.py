@@ -15,9 +15,9 @@ from prefect.utilities.annotations import opaque, quote
 from conductor_plugin.context import build_messages
 from conductor_plugin.planners.base import Planner, PlanRequest, Proposal
 from conductor_plugin.policy import RetryPolicy
-from conductor_plugin.pool import WorkerSpec
 from conductor_plugin.rounds import PLANNER_RETRIES
 from conductor_plugin.step import StepJob, StepResult, policy_for, request_for, run_step
+from conductor_plugin.worker_spec import WorkerSpec
 
 # How many task runs each flow run of this process has started: what a drain waits for (see `history`).
 TASK_RUNS: ContextVar[dict[UUID, int] | None] = ContextVar("task_runs", default=None)

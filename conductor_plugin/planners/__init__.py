@@ -4,9 +4,11 @@ from conductor_plugin.errors import InputError, PoolError
 from conductor_plugin.llm import LLM
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.planners.given import GivenPlan
+from conductor_plugin.planners.prompt import load_few_shot
 from conductor_plugin.planners.prompted import PromptedPlanner
 from conductor_plugin.planners.template import TemplatePlanner, load_template
-from conductor_plugin.pool import PlannerSpec, Pool, check_key_name
+from conductor_plugin.pool import Pool
+from conductor_plugin.worker_spec import PlannerSpec
 
 DEFAULT_TEMPLATE = "solve"
 
@@ -30,7 +32,7 @@ def make_planner(
         load_template(name)
         return TemplatePlanner(template=name)
     if "/" in planner:
-        return PromptedPlanner(llm=_settings(pool, planner), blind=blind, few_shot=few_shot)
+        return _prompted(_settings(pool, planner), blind, few_shot)
     raise InputError(
         f"there is no planner {planner!r}; write template:NAME (template:solve, say) or a litellm model string "
         "with its provider (openai/gpt-5-mini, say)",
@@ -44,10 +46,16 @@ def _from_spec(pool: Pool, blind: bool, few_shot: str) -> Planner:
         load_template(spec.name)
         return TemplatePlanner(template=spec.name)
     if spec.kind == "prompted" and spec.model:
-        return PromptedPlanner(llm=_llm(spec), blind=blind, few_shot=few_shot)
+        return _prompted(_llm(spec), blind, few_shot)
     raise PoolError(
         "the pool's planner must be {kind: prompted, model: …} or {kind: template, name: …}", code="pool_bad_value"
     )
+
+
+def _prompted(llm: LLM, blind: bool, few_shot: str) -> Planner:
+    if few_shot != "none":
+        load_few_shot(few_shot)
+    return PromptedPlanner(llm=llm, blind=blind, few_shot=few_shot)
 
 
 def _settings(pool: Pool, model: str) -> LLM:
@@ -62,5 +70,4 @@ def _settings(pool: Pool, model: str) -> LLM:
 
 def _llm(spec: PlannerSpec) -> LLM:
     assert spec.model is not None
-    check_key_name(spec.api_key_env)
     return LLM(model=spec.model, api_base=spec.api_base, api_key_env=spec.api_key_env, params=spec.params)

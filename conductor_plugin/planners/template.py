@@ -19,7 +19,8 @@ from conductor_plugin.errors import InputError
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import Plan, render_plan
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
-from conductor_plugin.pool import Pool, WorkerSpec
+from conductor_plugin.pool import Pool
+from conductor_plugin.worker_spec import WorkerSpec
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from conductor_plugin.context import WorkerReply, WorkerRequest
-from conductor_plugin.pool import WorkerSpec
+from conductor_plugin.worker_spec import WorkerSpec
 
 REFUSAL = "I cannot do this."
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from conductor_plugin.context import WorkerReply, WorkerRequest
 from conductor_plugin.errors import PermanentError
-from conductor_plugin.pool import WorkerSpec
+from conductor_plugin.worker_spec import WorkerSpec
 
 
 async def answer(spec: WorkerSpec, request: WorkerRequest) -> WorkerReply:

@@ -2,7 +2,7 @@
 
 from conductor_plugin.context import WorkerReply, WorkerRequest, build_messages
 from conductor_plugin.llm import LLM, complete
-from conductor_plugin.pool import WorkerSpec
+from conductor_plugin.worker_spec import WorkerSpec
 
 
 async def answer(spec: WorkerSpec, request: WorkerRequest) -> WorkerReply:

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from conductor_plugin.context import WorkerReply, WorkerRequest
 from conductor_plugin.errors import ConductorError, PermanentError
 from conductor_plugin.home import conductor_home, published
-from conductor_plugin.pool import WorkerSpec, local_model_installed
+from conductor_plugin.pool import local_model_installed
+from conductor_plugin.worker_spec import WorkerSpec
 from conductor_plugin.workers.batching import Batcher
 from conductor_plugin.workers.smollm2 import MODEL, Job, Params, SmolLM2, convert
 

@@ -86,7 +86,8 @@ async def measure(rounds: int = 20) -> None:
     )
     for name, seconds in times.items():
         print(f"{name:<10} {seconds * 1e3:6.1f} ms")
-    print(f"conductor / by hand {times['conductor'] / times['by hand']:.2f}, / bare {times['conductor'] / times['bare']:.2f}")
+    ours = times["conductor"]
+    print(f"conductor / by hand {ours / times['by hand']:.2f}, / bare {ours / times['bare']:.2f}")
 
 
 def main() -> None:

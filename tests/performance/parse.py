@@ -4,6 +4,7 @@ Bars: parse at most 3x literal_eval; parse + compile under 250 us; any 1 MB text
 """
 
 import ast
+import contextlib
 import time
 
 from conductor_plugin.errors import PlanError
@@ -62,10 +63,8 @@ def main() -> None:
 
 def _once(text: str) -> float:
     started = time.perf_counter()
-    try:
+    with contextlib.suppress(PlanError):
         parse_plan(text, RULES)
-    except PlanError:
-        pass
     return time.perf_counter() - started
 
 

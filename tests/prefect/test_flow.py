@@ -31,8 +31,11 @@ def content(*names, **fields):
 async def run(plan, pool, **options):
     async with whole_history():
         state = await conductor(
-            options.pop("question", "ok"), pool=pool, plan=plan if isinstance(plan, str) else render_plan(plan),
-            return_state=True, **options,
+            options.pop("question", "ok"),
+            pool=pool,
+            plan=plan if isinstance(plan, str) else render_plan(plan),
+            return_state=True,
+            **options,
         )
     answer = await state.result(raise_on_failure=False)
     assert isinstance(answer, Answer), answer
@@ -43,10 +46,9 @@ async def drawn_edges(flow_run_id):
     """Pairs of task run names that the server's graph API connects."""
     async with get_client() as client:
         reply = await client._client.get(f"/flow_runs/{flow_run_id}/graph-v2")
-    nodes = {node_id: node for node_id, node in reply.json()["nodes"]}
-    return {
-        (nodes[parent["id"]]["label"], node["label"]) for node in nodes.values() for parent in node["parents"]
-    }, [node["label"] for node in nodes.values()]
+    nodes = dict(reply.json()["nodes"])
+    edges = {(nodes[parent["id"]]["label"], node["label"]) for node in nodes.values() for parent in node["parents"]}
+    return edges, [node["label"] for node in nodes.values()]
 
 
 async def task_runs(flow_run_id):
@@ -59,9 +61,7 @@ def random_plan(seed):
     """Any topology; every text is the same word, also the question, so that only identity can tell steps apart."""
     rng = random.Random(seed)
     n = rng.randint(1, 6)
-    access = [
-        "all" if i and rng.random() < 0.2 else tuple(j for j in range(i) if rng.random() < 0.5) for i in range(n)
-    ]
+    access = ["all" if i and rng.random() < 0.2 else tuple(j for j in range(i) if rng.random() < 0.5) for i in range(n)]
     return Plan(model_id=(0,) * n, subtasks=tuple(rng.choice(["ok", ""]) for _ in range(n)), access_list=tuple(access))
 
 
@@ -149,14 +149,12 @@ async def test_one_artifact_a_run_and_its_text_stays_text():
     plan = Plan(model_id=(0,), subtasks=("# `x`",), access_list=((),), reasoning="r")
     answer, _ = await run(plan, content("scripted:main"), question="What? ``` <b>")
     async with get_client() as client:
-        artifacts = [
-            a for a in await client.read_artifacts() if str(a.flow_run_id) == answer.flow_run_id and a.key
-        ]
+        artifacts = [a for a in await client.read_artifacts() if str(a.flow_run_id) == answer.flow_run_id and a.key]
     assert [a.key for a in artifacts] == ["conductor-answer"]
     markdown = str(artifacts[0].data)
     fence = "`````text\n"
     assert f"{fence}</pre><script>alert(1)</script> ```` [x](http://evil) |\n`````" in markdown
-    for part in ("model_id = [0]", "flowchart LR", "step 0", "completed", "| step | worker | sees |"):
+    for part in ("model_id = [0]", "0 · scripted-main", "step 0", "completed", "| step | worker | sees |"):
         assert part in markdown
 
 

@@ -49,7 +49,9 @@ async def test_no_request_ever_holds_more_than_its_access_list(upstream):
         )
         upstream.clear()
         for i in range(n):
-            upstream.script(Text(marker(i)), when=lambda body, i=i: body["messages"][-1]["content"].endswith(f"part {i}"))
+            upstream.script(
+                Text(marker(i)), when=lambda body, i=i: body["messages"][-1]["content"].endswith(f"part {i}")
+            )
         members = pool_from(pool(upstream))
         answer = await conduct("what?", pool=members, planner=by_plan(plan, members))
         assert answer.answer == marker(n - 1)
@@ -87,7 +89,8 @@ async def test_settings_are_sent_and_usage_is_the_upstreams(upstream):
     body = upstream.requests[0].body
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("amber-model", 0.2, 50)
     step = answer.rounds[0].steps[0]
-    assert step.prompt_tokens and step.completion_tokens
+    assert step.prompt_tokens
+    assert step.completion_tokens
     assert step.cost_usd == pytest.approx((step.prompt_tokens * 1.0 + step.completion_tokens * 2.0) / 1e6)
 
 
@@ -123,7 +126,9 @@ async def test_passing_faults_are_tried_again(upstream, fault):
         assert upstream.requests[1].received_at - upstream.requests[0].finished_at >= 1.0
 
 
-@pytest.mark.parametrize(("status", "code"), [(400, "bad_request"), (401, "bad_key"), (403, "bad_key"), (404, "no_such_model")])
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, "bad_request"), (401, "bad_key"), (403, "bad_key"), (404, "no_such_model")]
+)
 async def test_lasting_faults_are_not(upstream, status, code):
     upstream.script(Status(status), repeat=True)
     members = pool_from(pool(upstream, retries=3))

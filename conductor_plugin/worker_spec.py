@@ -1,0 +1,156 @@
+"""A pool's entries: one worker, and the pool's default planner. Their rules, each with its own clear sentence.
+
+A validator raises ValueError("code|sentence"); `conductor_plugin.pool` turns it into a PoolError that also
+names the worker and the field.
+"""
+
+import hashlib
+import json
+import re
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from conductor_plugin.models import Frozen
+
+# What complete() and the retry policy set for every call.
+OWN_PARAMS = {
+    *("model", "messages", "stream", "n", "timeout", "num_retries", "max_retries", "api_base", "base_url"),
+    *("drop_params", "fallbacks", "mock_response"),
+}
+BUILT_KINDS = ("llm", "local", "calculator", "number", "text")
+PLANNED_KINDS = ("python", "search", "mcp")
+CALLABLE_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+SECRET_BLOCK = re.compile(r"secret/[a-z0-9-]+")
+BRANDS = re.compile(
+    r"\b(?:chatgpt|gpt(?:-?\d[\w.-]*)?|openai|claude|anthropic|sonnet|opus|haiku|gemini|gemma|google|llama[\w.-]*"
+    r"|qwen[\w.-]*|alibaba|mistral|mixtral|deepseek[\w.-]*|grok|xai|cohere|smollm\w*|kimi|moonshot|zhipu|glm"
+    r"|hugging ?face|nvidia|nemotron|microsoft|phi-\d)\b",
+    re.IGNORECASE,
+)
+
+
+def _name_not_key(name: str) -> str:
+    """A variable's or a Secret block's name; refused if it looks like a pasted key, which is not repeated."""
+    if SECRET_BLOCK.fullmatch(name):
+        return name
+    looks_like_a_key = len(name) >= 16 and "_" not in name and any(c.isdigit() for c in name)
+    if not ENV_NAME.fullmatch(name) or looks_like_a_key:
+        raise ValueError(
+            "pool_key_in_file|api_key_env must be the NAME of an environment variable (like OPENAI_API_KEY) or "
+            f"secret/BLOCK-NAME, never a key itself; it begins with {name[:3]!r}"
+        )
+    return name
+
+
+def _no_secrets(params: dict[str, Any]) -> dict[str, Any]:
+    """Settings that go to the model as they are; neither a key nor what a call sets itself."""
+    for key in params:
+        if re.search(r"api_?key|authorization|secret|password|^token$|headers", key, re.IGNORECASE):
+            raise ValueError(
+                f"pool_key_in_file|params.{key} would put a secret into the pool file; "
+                "name an environment variable in api_key_env instead"
+            )
+        if key in OWN_PARAMS:
+            raise ValueError(f"pool_bad_value|params.{key} is set by the call itself; leave it out")
+    return params
+
+
+KeyName = Annotated[str, AfterValidator(_name_not_key)]
+Params = Annotated[dict[str, Any], AfterValidator(_no_secrets)]
+
+
+class Price(Frozen):
+    """USD per million tokens."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+
+
+class WorkerSpec(Frozen):
+    """One entry of `workers:`. Times are in seconds, prices in USD per million tokens."""
+
+    name: Annotated[str, Field(min_length=1, max_length=80)]
+    kind: str
+    describe: str = ""
+    model: str | None = None
+    api_base: str | None = None
+    api_key_env: KeyName | None = None
+    params: Params = Field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    clearance: str | None = None
+    price: Price | None = None
+    timeout_seconds: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=3, ge=0, le=20)
+    fallbacks: tuple[str, ...] = ()
+    max_concurrency: int | None = Field(default=None, ge=1)
+    global_limit: str | None = None
+    requests_per_minute: float | None = Field(default=None, gt=0)
+
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, kind: str) -> str:
+        if kind in PLANNED_KINDS:
+            raise ValueError(f"pool_kind_not_built|kind {kind!r} is not built yet; use one of {_kinds()}")
+        if kind not in BUILT_KINDS and not CALLABLE_KIND.fullmatch(kind):
+            raise ValueError(f"pool_unknown_kind|kind {kind!r} is unknown; use one of {_kinds()}")
+        return kind
+
+    @field_validator("describe")
+    @classmethod
+    def _one_line_without_brand(cls, text: str) -> str:
+        if "\n" in text.strip():
+            raise ValueError("pool_bad_value|describe must be one line")
+        if brand := BRANDS.search(text):
+            raise ValueError(
+                f"pool_brand_in_describe|describe names the brand {brand.group()!r}, which a planner must not "
+                "see; say what the worker is good at instead"
+            )
+        return text.strip()
+
+    @model_validator(mode="after")
+    def _fields_fit_kind(self) -> "WorkerSpec":
+        if self.kind == "llm" and not self.model:
+            raise ValueError("pool_bad_value|kind llm needs a model, for example model: openai/gpt-5-mini")
+        if self.kind != "llm":
+            for field in ("model", "api_base", "api_key_env", "price"):
+                if getattr(self, field) is not None:
+                    raise ValueError(f"pool_bad_value|{field} belongs to kind llm, not to kind {self.kind}")
+        model_id = (self.model or "").rsplit("/", 1)[-1].lower()
+        if len(model_id) > 2 and model_id in self.describe.lower():
+            raise ValueError(
+                f"pool_brand_in_describe|describe repeats the model name {model_id!r}, which a planner must not see"
+            )
+        return self
+
+    @property
+    def needs_variable(self) -> bool:
+        """Whether `api_key_env` names an environment variable (and not a Secret block)."""
+        return self.api_key_env is not None and ENV_NAME.fullmatch(self.api_key_env) is not None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of what decides this worker's answers: kind, model and params (not its name or its price)."""
+        return digest({"kind": self.kind, "model": self.model, "params": self.params})
+
+
+class PlannerSpec(Frozen):
+    """A pool file's default planner: `kind: prompted` with a `model`, or `kind: template` with a `name`."""
+
+    kind: str
+    model: str | None = None
+    name: str | None = None
+    api_base: str | None = None
+    api_key_env: KeyName | None = None
+    params: Params = Field(default_factory=dict)
+
+
+def _kinds() -> str:
+    return ", ".join(BUILT_KINDS) + ' or "package.module:callable"'
+
+
+def digest(value: object) -> str:
+    """A short hash of a JSON-able value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
