@@ -70,6 +70,7 @@ def _system_first(history: Iterable[Message]) -> list[Message]:
 
 
 def _join_neighbours(parts: list[Message], question: str) -> list[Message]:
+    parts = [part for part in parts if part.role == "user" or part.content.strip()]
     messages: list[Message] = []
     i = 0
     while i < len(parts):

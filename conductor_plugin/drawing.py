@@ -24,7 +24,7 @@ def mermaid(graph: "networkx.DiGraph[int]", pool: "Pool | None" = None) -> str:
     needed = needed_steps(graph)
     lines = ["flowchart LR", '    q(["question"])']
     for i in graph.nodes:
-        lines.append(f'    s{i}["{i} · {step_label(graph, i, pool)}"]')
+        lines.append(f'    s{i}["{i} · {_mermaid_text(step_label(graph, i, pool))}"]')
     for i in graph.nodes:
         if not list(graph.predecessors(i)):
             lines.append(f"    q --> s{i}")
@@ -32,6 +32,10 @@ def mermaid(graph: "networkx.DiGraph[int]", pool: "Pool | None" = None) -> str:
     if dead := [f"s{i}" for i in graph.nodes if i not in needed]:
         lines += ["    classDef pruned stroke-dasharray: 4 4", f"    class {','.join(dead)} pruned"]
     return "\n".join(lines)
+
+
+def _mermaid_text(text: str) -> str:
+    return " ".join(text.replace("#", "#35;").replace('"', "#quot;").split())
 
 
 def terminal(graph: "networkx.DiGraph[int]", pool: "Pool | None" = None) -> str:

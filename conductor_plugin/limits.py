@@ -14,14 +14,14 @@ _gates: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[object, ...], G
 
 
 class Gate:
-    """Where the calls of one worker queue: `async with gate(worker):` around each call.
+    """Where the calls of one worker (or planner) queue: `async with gate(worker):` around each call.
 
     It lets a call through when a slot is free and the worker's next permitted moment has come.
     """
 
-    def __init__(self, spec: WorkerSpec) -> None:
-        self._slots = asyncio.Semaphore(spec.max_concurrency) if spec.max_concurrency else None
-        self._spacing = 60.0 / spec.requests_per_minute if spec.requests_per_minute else 0.0
+    def __init__(self, max_concurrency: int | None = None, requests_per_minute: float | None = None) -> None:
+        self._slots = asyncio.Semaphore(max_concurrency) if max_concurrency else None
+        self._spacing = 60.0 / requests_per_minute if requests_per_minute else 0.0
         self._not_before = 0.0  # on the clock of time.monotonic, in seconds
 
     async def __aenter__(self) -> None:
@@ -46,9 +46,16 @@ class Gate:
 
 
 def gate(spec: WorkerSpec) -> Gate:
-    """The gate of a worker in the running event loop."""
+    """The gate of a worker in the running event loop; two pools that name it alike share it."""
+    key = (spec.name, spec.kind, spec.model, spec.api_base, spec.max_concurrency, spec.requests_per_minute)
+    return shared_gate(key, spec.max_concurrency, spec.requests_per_minute)
+
+
+def shared_gate(
+    key: tuple[object, ...], max_concurrency: int | None = None, requests_per_minute: float | None = None
+) -> Gate:
+    """The gate of that key in the running event loop."""
     gates = _gates.setdefault(asyncio.get_running_loop(), {})
-    key = (spec.name, spec.fingerprint, spec.max_concurrency, spec.requests_per_minute)
     if key not in gates:
-        gates[key] = Gate(spec)
+        gates[key] = Gate(max_concurrency, requests_per_minute)
     return gates[key]

@@ -17,8 +17,10 @@ from conductor_plugin.errors import (
     WorkerTimeout,
 )
 
+# Looks like a key: a known prefix, then many characters with a digit among them. Ordinary words and code do not.
 _KEY_LIKE = re.compile(
-    r"(?:sk|pk|rk|gsk|xai|hf|key)[-_][A-Za-z0-9_\-]{12,}|AIza[\w-]{20,}|(?<=Bearer )\S+", re.IGNORECASE
+    r"\b(?:(?:sk|pk|rk|gsk|xai)[-_](?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{20,}|AIza[\w-]{20,})"
+    r"|(?<=Bearer )(?=\S*\d)[\w.~+/=-]{16,}"
 )
 _TRANSIENT_STATUS = {408, 409, 425, 429}
 _LONGEST_MESSAGE = 500
@@ -33,9 +35,10 @@ def translate(error: Exception, model: str, key: str | None) -> WorkerError:
     sentence = f"{model}: {detail}"
     if isinstance(error, theirs.Timeout):
         return WorkerTimeout(f"{model} timed out", code="timeout", maybe_billed=True)
-    if isinstance(error, theirs.ContextWindowExceededError):
+    code = str(getattr(error, "code", "") or "")
+    if isinstance(error, theirs.ContextWindowExceededError) or code == "context_length_exceeded":
         return ContextTooLongError(sentence, code="context_too_long")
-    if isinstance(error, theirs.ContentPolicyViolationError):
+    if isinstance(error, theirs.ContentPolicyViolationError) or code == "content_policy_violation":
         return ContentPolicyError(sentence, code="content_policy")
     if isinstance(error, theirs.RateLimitError):
         if "insufficient_quota" in str(error):
@@ -49,6 +52,8 @@ def translate(error: Exception, model: str, key: str | None) -> WorkerError:
         return PermanentError(f"{model} does not exist there: {detail}", code="no_such_model")
     if isinstance(status, int) and (status >= 500 or status in _TRANSIENT_STATUS):
         return TransientError(sentence, code="upstream", retry_after_s=retry_after(error), maybe_billed=status == 500)
+    if status == 402:
+        return QuotaError(sentence, code="quota")
     if isinstance(status, int) and status in (401, 403):
         return PermanentError(f"{model} refused the key: {detail}", code="bad_key")
     return PermanentError(sentence, code="bad_request")

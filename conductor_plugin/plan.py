@@ -46,7 +46,7 @@ class Plan(Frozen):
     @field_validator("reasoning")
     @classmethod
     def _without_think_tags(cls, text: str) -> str:
-        text = _THINK.sub("", text)
+        text = _THINK.sub("", text.encode("utf-8", "replace").decode())  # half a surrogate pair is no text
         # Taking tags out can put new ones together; those are broken instead, so that one pass is enough.
         return _THINK.sub(lambda tag: tag.group().replace(">", " >"), text).strip()
 
@@ -195,7 +195,10 @@ def _bad_access(index: int, what: str) -> PlanError:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes out no number of more than 4300 digits
+        return "a gigantic number"
     return text if len(text) <= 40 else text[:37] + "..."
 
 

@@ -1,25 +1,23 @@
 """Finding the three lists in a completion, in time linear in its length.
 
 A list is looked for after the last `</think>`, as `name = [` or `name: [`; the last occurrence of each
-name wins, malformed or not, and a name inside another list's literal does not count. Of a text that repeats
-the names more often than any plan would, the last 1000 occurrences are read.
+name wins, malformed or not, and a name inside another list's literal does not count.
 
-Why it is linear: a scan gives up at the third open bracket, since no valid list nests deeper than two.
-So an unclosed occurrence is passed over by at most two scans that started before it, and a closed one is
-skipped as a whole. Comments are refused, since they could hide brackets from that count.
+Why it is linear: a literal that ends is skipped as a whole, and all the others share a budget of twice the
+text's length. A text that exhausts it repeats the names as no plan does, and is refused. Comments are
+refused too: no plan needs them, and they could hide an end.
 """
 
 import ast
 import re
 import warnings
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
 from conductor_plugin.errors import PlanError
 
 MAX_BYTES = 64 * 1024
-MAX_OCCURRENCES = 1000
+OCCURRENCE_COST = 100  # what starting on a list costs, in characters of the budget
 LIST_NAMES = ("model_id", "subtasks", "access_list")
 BAD_ENTRY = {"model_id": "bad_model_id", "subtasks": "bad_subtask", "access_list": "bad_access"}
 
@@ -27,15 +25,16 @@ _NAME = re.compile(r"(model_ids?|models|subtasks?|access_lists?)\s*[=:]\s*\[")
 _CANONICAL = {name[0]: name for name in LIST_NAMES}
 _TOKEN = re.compile(
     r"""(?P<string>\"{3}[^"\\]*(?:(?:\\.|"{1,2}(?!"))[^"\\]*)*\"{3}|'{3}[^'\\]*(?:(?:\\.|'{1,2}(?!'))[^'\\]*)*'{3}
-        |"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')
+        |"(?!"")[^"\\\n]*(?:\\.[^"\\\n]*)*"|'(?!'')[^'\\\n]*(?:\\.[^'\\\n]*)*')
       |(?P<open>\[)|(?P<close>\])|(?P<run>[^\[\]"'\#]+)""",
     re.VERBOSE | re.DOTALL,
 )
 # What may stand between brackets and strings: numbers, signs, names like True, commas and blanks. Anything
 # else (calls, arithmetic, braces) is no list of literals; refusing it here keeps the parser's recursion flat.
 _PLAIN = re.compile(r"[\s,\w.+-]*")
+_LETTER = re.compile(r"[^\W\d]")
 _SIGNS = re.compile(r"[+-]\s*[+-]")
-_LONG_NUMBER = re.compile(r"[\d_]{19,}")
+_LONG_NUMBER = re.compile(r"[\d_]{4300,}")
 
 
 @dataclass(frozen=True)
@@ -60,17 +59,26 @@ def find_lists(text: str) -> dict[str, ListText]:
     if position < 0 and text.lstrip().startswith("<think>"):
         return found  # reasoning that never ended: a list in it is a draft, not the plan
     position = max(position, 0)
-    for match in deque(_NAME.finditer(text, position), maxlen=MAX_OCCURRENCES):
+    budget = 2 * (len(text) + MAX_BYTES)
+    for match in _NAME.finditer(text, position):
         start = match.start()
         if start < position or (start and (text[start - 1].isalnum() or text[start - 1] == "_")):
             continue  # inside the list before it, or the end of a longer word
-        lst, position = _scan(text, _CANONICAL[match.group(1)[0]], start, match.end())
+        lst, end = _scan(text, _CANONICAL[match.group(1)[0]], start, match.end())
+        budget -= OCCURRENCE_COST + (end - match.end() if lst.fault else 0)
+        if budget < 0:
+            raise PlanError(
+                "the completion starts more lists than a plan has; write each of the three lists once",
+                code="too_long",
+                list_name=lst.name,
+            )
         found[lst.name] = lst
+        position = match.end() if lst.fault else end
     return found
 
 
 def _scan(text: str, name: str, start: int, inside: int) -> tuple[ListText, int]:
-    """Read the literal whose first bracket ends at `inside`; also where the search goes on."""
+    """Read the literal whose first bracket ends at `inside`; also how far the reading went."""
     depth, entries, position = 1, 0, inside
     runs: list[str] = []
     limit = min(inside + MAX_BYTES, len(text))
@@ -82,7 +90,7 @@ def _scan(text: str, name: str, start: int, inside: int) -> tuple[ListText, int]
         if kind == "open":
             depth += 1
             if depth > 2:
-                return ListText(name, start, fault=(BAD_ENTRY[name], "nests brackets too deeply")), inside
+                return ListText(name, start, fault=(BAD_ENTRY[name], "nests brackets too deeply")), position
         elif kind == "close":
             depth -= 1
             if depth == 0:
@@ -92,18 +100,25 @@ def _scan(text: str, name: str, start: int, inside: int) -> tuple[ListText, int]
             runs.append(token.group())
             if depth == 1:
                 entries += token.group().count(",")
-    return ListText(name, start, fault=_fault(text, position, limit)), inside
+    fault, end = _fault(text, position, limit)
+    return ListText(name, start, fault=fault), end
 
 
-def _fault(text: str, position: int, limit: int) -> tuple[str, str]:
-    """Why no token starts at `position`, before the list was closed."""
-    if position < limit and text[position] == "#":
-        return "not_literal", "holds a comment"
-    if limit < len(text) and "\n" not in text[position:limit]:
-        return "too_long", f"is longer than {MAX_BYTES} bytes"
-    if position >= len(text):
-        return "not_literal", "is not closed by ]"
-    return "not_literal", "holds a string that is not closed on its line"
+def _fault(text: str, position: int, limit: int) -> tuple[tuple[str, str], int]:
+    """Why no token starts at `position` before the list was closed, and how far the search for its end went."""
+    too_long = ("too_long", f"is longer than {MAX_BYTES} bytes")
+    if position >= limit:
+        return too_long if limit < len(text) else ("not_literal", "is not closed by ]"), limit
+    if text[position] == "#":
+        return ("not_literal", "holds a comment"), position
+    # A string that is not closed: on its line, or within the limit.
+    triple = text.startswith(('"""', "'''"), position)
+    line_end = -1 if triple else text.find("\n", position, limit)
+    if line_end < 0 and limit < len(text):
+        return too_long, limit
+    return ("not_literal", "holds a string that is not closed" + ("" if triple else " on its line")), (
+        limit if line_end < 0 else line_end
+    )
 
 
 def _count(commas: int, source: str) -> int:
@@ -123,7 +138,7 @@ def read_list(lst: ListText) -> list[Any]:
             list_name=lst.name,
         )
     try:
-        value = _literal(lst.source)
+        value = _literal(lst)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise _not_literal(lst.name) from None
     if not isinstance(value, list):
@@ -131,12 +146,12 @@ def read_list(lst: ListText) -> list[Any]:
     return value
 
 
-def _literal(source: str) -> object:
-    if "\\" not in source:
-        return ast.literal_eval(source)
+def _literal(lst: ListText) -> object:
+    if "\\" not in lst.source and not _LETTER.search(lst.plain):
+        return ast.literal_eval(lst.source)
     with warnings.catch_warnings():  # an unknown escape such as "\\d" stands for itself, without a warning
-        warnings.simplefilter("ignore", SyntaxWarning)
-        return ast.literal_eval(source)
+        warnings.simplefilter("ignore")
+        return ast.literal_eval(lst.source)
 
 
 def _not_literal(name: str) -> PlanError:

@@ -42,5 +42,6 @@ async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy) ->
         except TransientError as error:
             if attempt >= policy.retries or not policy.deserves_retry(error):
                 raise
-        await asyncio.sleep(policy.delays()[attempt] * random.uniform(1.0, 1.0 + policy.jitter))
+            asked = error.retry_after_s or 0.0
+        await asyncio.sleep(max(asked, policy.delays()[attempt] * random.uniform(1.0, 1.0 + policy.jitter)))
         attempt += 1

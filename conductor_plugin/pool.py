@@ -6,16 +6,15 @@ Conductor explores instead of following what it has read about a brand).
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from conductor_plugin.errors import PoolError
 from conductor_plugin.models import Frozen
-from conductor_plugin.worker_spec import PlannerSpec, WorkerSpec, digest
+from conductor_plugin.worker_spec import PlannerSpec, Price, WorkerSpec, digest, shorten
+from conductor_plugin.yaml_file import Unreadable, read_yaml
 
 EMBEDDED_POOL = Path(__file__).parent / "embedded_pool.yaml"
 DEFAULT_LABELS = ("public", "internal", "confidential")
@@ -47,7 +46,7 @@ class Pool(Frozen):
                 )
         return self
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Hash of the ordered workers. A trained planner refuses a pool with another one."""
         return digest([worker.fingerprint for worker in self.workers])
@@ -62,6 +61,7 @@ class Pool(Frozen):
     def subset(self, only: Sequence[str] = (), exclude: Sequence[str] = ()) -> "Pool":
         """The workers whose name or tag is in `only` (all, if empty) and not in `exclude`, renumbered from 0.
 
+        A fallback that is not among them is dropped: it may not be used for this question.
         PoolError `pool_unknown_worker` for a word that is no name and no tag, `pool_empty` if nobody is left.
         """
         words = {worker.name for worker in self.workers} | {tag for w in self.workers for tag in w.tags}
@@ -76,7 +76,12 @@ class Pool(Frozen):
         )
         if not chosen:
             raise PoolError("no worker is left after --only and --exclude", code="pool_empty")
-        return self.model_copy(update={"workers": chosen})
+        left = {worker.name for worker in chosen}
+        members = tuple(
+            worker.model_copy(update={"fallbacks": tuple(name for name in worker.fallbacks if name in left)})
+            for worker in chosen
+        )
+        return self.model_copy(update={"workers": members})
 
     def ordinals(self) -> str:
         """`Model 0` … one a line: all that a trained or blind planner is told."""
@@ -106,17 +111,9 @@ def load_pool(path: str | Path | None = None) -> Pool:
     """Read a pool file, or the embedded pool if `path` is None. PoolError says what to change."""
     path = EMBEDDED_POOL if path is None else Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise PoolError(f"cannot read the pool file {path}: {reason}", code="pool_unreadable") from None
-    try:
-        content = yaml.load(text, Loader=_StrictLoader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or type(error).__name__
-        raise PoolError(f"{path}{where}: not valid YAML: {problem}", code="pool_unreadable") from None
+        content = read_yaml(path)
+    except Unreadable as error:
+        raise PoolError(f"cannot read the pool file {path}{error}", code="pool_unreadable") from None
     pool = pool_from(content, source=str(path))
     if path == EMBEDDED_POOL and not local_model_installed():
         return pool.subset(exclude=["local"])
@@ -142,41 +139,41 @@ def local_model_installed() -> bool:
 
 
 def _explain(error: ValidationError, content: dict[str, Any]) -> tuple[str, str]:
+    """The code and the sentence for the first thing that is wrong."""
     first = error.errors()[0]
     place = _place(first["loc"], content)
     if first["type"] == "extra_forbidden":
-        known = WorkerSpec.model_fields if "workers" in first["loc"] else Pool.model_fields
+        known = next((f for part, f in _KEYS.items() if part in first["loc"][:-1]), Pool.model_fields)
         return "pool_unknown_key", f"{place} is not a key of the pool format; known keys: {', '.join(known)}"
     if first["type"] == "value_error":
         code, _, sentence = str(first["ctx"]["error"]).partition("|")
         return code, f"{place}: {sentence}" if place else sentence
     if first["type"] == "missing":
         return "pool_bad_value", f"{place} is missing"
+    if first["type"] in ("model_type", "dict_type", "model_attributes_type"):
+        return "pool_bad_value", f"{place} must be a mapping of keys to values"
+    if first["type"] in ("tuple_type", "list_type"):
+        return "pool_bad_value", f"{place} must be a list"
     return "pool_bad_value", f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
+# The innermost of these in an error's place says which keys were possible.
+_KEYS = {
+    "price": Price.model_fields,
+    "planner": PlannerSpec.model_fields,
+    "workers": WorkerSpec.model_fields,
+}
+
+
 def _place(loc: tuple[int | str, ...], content: dict[str, Any]) -> str:
+    rest = [f"key {shorten(part)}" for part in loc if isinstance(part, str)]
     if len(loc) >= 2 and loc[0] == "workers" and isinstance(loc[1], int):
         try:
-            name = content["workers"][loc[1]]["name"]
+            name = shorten(content["workers"][loc[1]]["name"])
         except (KeyError, TypeError, IndexError):
             name = f"number {loc[1]}"
-        return ", ".join([f"worker {name!r}", *[f"key {str(part)!r}" for part in loc[2:]]])
-    return ", ".join(f"key {str(part)!r}" for part in loc)
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping, which YAML loaders otherwise drop silently."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            if key_node.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key_node.value!r} stands twice", key_node.start_mark
-                )
-            seen.add(key_node.value)
-        return super().construct_mapping(node, deep)
+        return ", ".join([f"worker {name}", *rest[1:]])
+    return ", ".join(rest)
 
 
 def _matches(worker: WorkerSpec, words: Sequence[str]) -> bool:

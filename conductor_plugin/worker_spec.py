@@ -7,7 +7,7 @@ names the worker and the field.
 import hashlib
 import json
 import re
-from functools import cached_property
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -24,6 +24,7 @@ PLANNED_KINDS = ("python", "search", "mcp")
 CALLABLE_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 SECRET_BLOCK = re.compile(r"secret/[a-z0-9-]+")
+SECRET = re.compile(r"api_?key|authorization|secret|password|credential|access_?key|(^|_)token$|headers", re.IGNORECASE)
 BRANDS = re.compile(
     r"\b(?:chatgpt|gpt(?:-?\d[\w.-]*)?|openai|claude|anthropic|sonnet|opus|haiku|gemini|gemma|google|llama[\w.-]*"
     r"|qwen[\w.-]*|alibaba|mistral|mixtral|deepseek[\w.-]*|grok|xai|cohere|smollm\w*|kimi|moonshot|zhipu|glm"
@@ -47,15 +48,35 @@ def _name_not_key(name: str) -> str:
 
 def _no_secrets(params: dict[str, Any]) -> dict[str, Any]:
     """Settings that go to the model as they are; neither a key nor what a call sets itself."""
-    for key in params:
-        if re.search(r"api_?key|authorization|secret|password|^token$|headers", key, re.IGNORECASE):
+    for key in _keys(params):
+        if SECRET.search(key):
             raise ValueError(
                 f"pool_key_in_file|params.{key} would put a secret into the pool file; "
                 "name an environment variable in api_key_env instead"
             )
+    for key in params:
         if key in OWN_PARAMS:
             raise ValueError(f"pool_bad_value|params.{key} is set by the call itself; leave it out")
     return params
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """The keys of a mapping and of all mappings inside it."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"pool_bad_value|params has the key {key!r}, which is no text; put it in quotes")
+            yield key
+            yield from _keys(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _keys(inner)
+
+
+def _one_line(text: str) -> str:
+    if not text.strip() or len(text.splitlines()) > 1:
+        raise ValueError("pool_bad_value|a name is one line of text")
+    return text
 
 
 KeyName = Annotated[str, AfterValidator(_name_not_key)]
@@ -72,7 +93,7 @@ class Price(Frozen):
 class WorkerSpec(Frozen):
     """One entry of `workers:`. Times are in seconds, prices in USD per million tokens."""
 
-    name: Annotated[str, Field(min_length=1, max_length=80)]
+    name: Annotated[str, Field(max_length=80), AfterValidator(_one_line)]
     kind: str
     describe: str = ""
     model: str | None = None
@@ -93,15 +114,15 @@ class WorkerSpec(Frozen):
     @classmethod
     def _known_kind(cls, kind: str) -> str:
         if kind in PLANNED_KINDS:
-            raise ValueError(f"pool_kind_not_built|kind {kind!r} is not built yet; use one of {_kinds()}")
+            raise ValueError(f"pool_kind_not_built|kind {shorten(kind)} is not built yet; use one of {_kinds()}")
         if kind not in BUILT_KINDS and not CALLABLE_KIND.fullmatch(kind):
-            raise ValueError(f"pool_unknown_kind|kind {kind!r} is unknown; use one of {_kinds()}")
+            raise ValueError(f"pool_unknown_kind|kind {shorten(kind)} is unknown; use one of {_kinds()}")
         return kind
 
     @field_validator("describe")
     @classmethod
     def _one_line_without_brand(cls, text: str) -> str:
-        if "\n" in text.strip():
+        if len(text.strip().splitlines()) > 1:
             raise ValueError("pool_bad_value|describe must be one line")
         if brand := BRANDS.search(text):
             raise ValueError(
@@ -119,7 +140,7 @@ class WorkerSpec(Frozen):
                 if getattr(self, field) is not None:
                     raise ValueError(f"pool_bad_value|{field} belongs to kind llm, not to kind {self.kind}")
         model_id = (self.model or "").rsplit("/", 1)[-1].lower()
-        if len(model_id) > 2 and model_id in self.describe.lower():
+        if model_id and re.search(rf"(?<!\w){re.escape(model_id)}(?!\w)", self.describe.lower()):
             raise ValueError(
                 f"pool_brand_in_describe|describe repeats the model name {model_id!r}, which a planner must not see"
             )
@@ -130,7 +151,7 @@ class WorkerSpec(Frozen):
         """Whether `api_key_env` names an environment variable (and not a Secret block)."""
         return self.api_key_env is not None and ENV_NAME.fullmatch(self.api_key_env) is not None
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Hash of what decides this worker's answers: kind, model and params (not its name or its price)."""
         return digest({"kind": self.kind, "model": self.model, "params": self.params})
@@ -149,6 +170,12 @@ class PlannerSpec(Frozen):
 
 def _kinds() -> str:
     return ", ".join(BUILT_KINDS) + ' or "package.module:callable"'
+
+
+def shorten(value: object) -> str:
+    """A value in quotes for a sentence, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def digest(value: object) -> str:

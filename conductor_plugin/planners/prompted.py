@@ -2,11 +2,14 @@
 
 import asyncio
 
-from conductor_plugin.errors import WorkerTimeout
+from conductor_plugin.context import Message, WorkerReply
+from conductor_plugin.errors import TransientError, WorkerTimeout
+from conductor_plugin.limits import shared_gate
 from conductor_plugin.llm import LLM, complete
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
 from conductor_plugin.planners.prompt import build_prompt
+from conductor_plugin.policy import RetryPolicy
 
 
 class PromptedPlanner(Frozen):
@@ -28,16 +31,7 @@ class PromptedPlanner(Frozen):
 
     async def propose(self, request: PlanRequest) -> Proposal:
         """Ask the model once. WorkerError if it cannot be asked; a faulty plan is a proposal with a fault."""
-        messages = build_prompt(request, blind=self.blind, few_shot=self.few_shot)
-        try:
-            async with asyncio.timeout(self.timeout_seconds):
-                reply = await complete(self.llm, messages)
-        except TimeoutError:
-            raise WorkerTimeout(
-                f"the planner {self.name} gave no plan in {self.timeout_seconds:g} s",
-                code="planner_timeout",
-                maybe_billed=True,
-            ) from None
+        reply = await self._ask(build_prompt(request, blind=self.blind, few_shot=self.few_shot))
         proposal = read_completion(reply.output, request.rules)
         return proposal.model_copy(
             update={
@@ -47,3 +41,21 @@ class PromptedPlanner(Frozen):
                 "cost_usd": reply.cost_usd,
             }
         )
+
+    async def _ask(self, messages: list[Message]) -> WorkerReply:
+        entrance = shared_gate(("planner", self.llm.model, self.llm.api_base))
+        async with entrance:
+            try:
+                async with asyncio.timeout(self.timeout_seconds):
+                    return await complete(self.llm, messages)
+            except TransientError as error:
+                # Prefect's task retries know no Retry-After: the next attempt waits here instead.
+                if error.retry_after_s and RetryPolicy().deserves_retry(error):
+                    entrance.hold(error.retry_after_s)
+                raise
+            except TimeoutError:
+                raise WorkerTimeout(
+                    f"the planner {self.name} gave no plan in {self.timeout_seconds:g} s",
+                    code="planner_timeout",
+                    maybe_billed=True,
+                ) from None

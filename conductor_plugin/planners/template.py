@@ -10,9 +10,8 @@ steps:
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError
 
 from conductor_plugin.errors import InputError
@@ -21,6 +20,7 @@ from conductor_plugin.plan import Plan, render_plan
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
 from conductor_plugin.pool import Pool
 from conductor_plugin.worker_spec import WorkerSpec
+from conductor_plugin.yaml_file import Unreadable, read_yaml
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 
@@ -30,7 +30,7 @@ class TemplateStep(Frozen):
 
     worker: int | str
     subtask: str = ""
-    access: Literal["all"] | tuple[int, ...] = ()
+    access: Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...] = ()
 
 
 class Template(Frozen):
@@ -74,12 +74,9 @@ def load_template(name: str) -> Template:
             code="template_unknown",
         )
     try:
-        return Template.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InputError(f"cannot read the template {path}: {reason}", code="template_unreadable") from None
-    except yaml.YAMLError:
-        raise InputError(f"{path} is not valid YAML", code="template_unreadable") from None
+        return Template.model_validate(read_yaml(path))
+    except Unreadable as error:
+        raise InputError(f"cannot read the template {path}{error}", code="template_unreadable") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
@@ -87,13 +84,25 @@ def load_template(name: str) -> Template:
 
 
 def fill(template: Template, pool: Pool, name: str) -> Plan:
-    """Map the template's workers onto the pool's ids."""
+    """Map the template's steps onto the pool's ids; a step that several steps came of is seen as all of them."""
     lists: dict[str, list[Any]] = {"model_id": [], "subtasks": [], "access_list": []}
+    became: list[list[int]] = []
     for step in template.steps:
-        for worker in _workers(step, pool, name):
-            lists["model_id"].append(worker)
-            lists["subtasks"].append(step.subtask)
-            lists["access_list"].append(step.access)
+        access: Any = step.access
+        if access != "all":
+            try:
+                access = tuple(i for earlier in access for i in became[earlier])
+            except IndexError:
+                raise InputError(
+                    f"{name}: step {len(became)} of the file sees {list(step.access)}, but only earlier steps "
+                    f"can be seen",
+                    code="bad_access",
+                ) from None
+        workers = _workers(step, pool, name)
+        became.append([len(lists["model_id"]) + i for i in range(len(workers))])
+        lists["model_id"] += workers
+        lists["subtasks"] += [step.subtask] * len(workers)
+        lists["access_list"] += [access] * len(workers)
     return Plan.model_validate({key: tuple(values) for key, values in lists.items()})
 
 
@@ -104,7 +113,7 @@ def _workers(step: TemplateStep, pool: Pool, name: str) -> list[int]:
         return list(range(len(pool.workers)))
     what, _, value = step.worker.partition(":")
     for i, worker in enumerate(pool.workers):
-        if value and _is(worker, what, value):
+        if _is(worker, what, value):
             return [i]
     raise InputError(
         f"{name} needs a worker with {step.worker!r}, which the pool does not have "

@@ -21,6 +21,11 @@ FRAGMENTS = [
 ]
 
 
+def lists(ids: str = "[0]", subtasks: str = '["a"]', access: str = "[[]]") -> str:
+    """The three lists as text, of one step unless said otherwise."""
+    return f"model_id = {ids}\nsubtasks = {subtasks}\naccess_list = {access}\n"
+
+
 def tricky_texts(longest: int = 12) -> st.SearchStrategy[str]:
     """Any text without lone surrogates, rich in fragments that a careless parser trips over."""
     return st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=6), max_size=longest).map("".join)

@@ -66,24 +66,24 @@ class Calls:
 
 @pytest.mark.parametrize(("slots", "calls"), [(1, 4), (3, 10), (8, 8), (8, 3), (None, 50)])
 async def test_no_more_calls_at_once_than_allowed(slots: int | None, calls: int, clock: Clock) -> None:
-    seen = await Calls(Gate(worker(max_concurrency=slots)), clock, seconds=2.0).many(calls)
+    seen = await Calls(Gate(max_concurrency=slots), clock, seconds=2.0).many(calls)
     at_once = slots or calls
     assert seen.peak == min(at_once, calls)
     assert seen.began == [2.0 * (i // at_once) for i in range(calls)]
 
 
 async def test_requests_are_spaced(clock: Clock) -> None:
-    seen = await Calls(Gate(worker(requests_per_minute=120)), clock).many(5)
+    seen = await Calls(Gate(requests_per_minute=120), clock).many(5)
     assert seen.began == [0.0, 0.5, 1.0, 1.5, 2.0]
 
 
 async def test_slow_calls_with_both_limits(clock: Clock) -> None:
-    seen = await Calls(Gate(worker(requests_per_minute=60, max_concurrency=2)), clock, seconds=5.0).many(5)
+    seen = await Calls(Gate(requests_per_minute=60, max_concurrency=2), clock, seconds=5.0).many(5)
     assert (seen.began, seen.peak) == ([0.0, 1.0, 5.0, 6.0, 10.0], 2)
 
 
 async def test_an_idle_minute_is_not_saved_up(clock: Clock) -> None:
-    entrance = Gate(worker(requests_per_minute=60))
+    entrance = Gate(requests_per_minute=60)
     await Calls(entrance, clock).many(1)
     clock.now += 60
     assert (await Calls(entrance, clock).many(3)).began == [0.0, 1.0, 2.0]
@@ -91,14 +91,14 @@ async def test_an_idle_minute_is_not_saved_up(clock: Clock) -> None:
 
 @pytest.mark.parametrize(("holds", "delay"), [([3.0], 3.0), ([3.0, 1.0], 3.0), ([1.0, 3.0], 3.0), ([0.0], 0.0)])
 async def test_a_hold_delays_everyone_and_the_longest_counts(holds: list[float], delay: float, clock: Clock) -> None:
-    entrance = Gate(worker())
+    entrance = Gate()
     for seconds in holds:
         entrance.hold(seconds)
     assert (await Calls(entrance, clock).many(3)).began == [delay] * 3
 
 
 async def test_a_hold_reaches_those_who_wait_already(clock: Clock) -> None:
-    entrance = Gate(worker(requests_per_minute=60))
+    entrance = Gate(requests_per_minute=60)
     calls = Calls(entrance, clock)
     waiting = asyncio.create_task(calls.many(3))
     while not calls.began:
@@ -108,7 +108,7 @@ async def test_a_hold_reaches_those_who_wait_already(clock: Clock) -> None:
 
 
 async def test_a_held_call_that_runs_goes_on(clock: Clock) -> None:
-    entrance = Gate(worker(max_concurrency=1))
+    entrance = Gate(max_concurrency=1)
     async with entrance:
         entrance.hold(5.0)
     assert (await Calls(entrance, clock).many(1)).began == [5.0]
@@ -116,7 +116,7 @@ async def test_a_held_call_that_runs_goes_on(clock: Clock) -> None:
 
 @pytest.mark.parametrize("how", ["fails", "is cancelled", "is cancelled while it waits"])
 async def test_a_call_that_ends_badly_frees_its_slot(how: str) -> None:
-    entrance = Gate(worker(max_concurrency=1))
+    entrance = Gate(max_concurrency=1)
 
     async def call() -> None:
         async with entrance:
@@ -139,8 +139,9 @@ async def test_a_call_that_ends_badly_frees_its_slot(how: str) -> None:
 
 async def test_one_gate_for_one_worker() -> None:
     assert gate(worker()) is gate(worker())
-    others = [worker(max_concurrency=1), worker(requests_per_minute=1), worker(name="b"), worker(params={"x": 1})]
-    assert len({id(gate(spec)) for spec in [worker(), *others]}) == 5
+    assert gate(worker()) is gate(worker(params={"x": 1}))  # other settings, the same provider's limits
+    others = [worker(max_concurrency=1), worker(requests_per_minute=1), worker(name="b")]
+    assert len({id(gate(spec)) for spec in [worker(), *others]}) == 4
 
 
 def test_event_loops_do_not_share_gates() -> None:

@@ -9,17 +9,12 @@ from hypothesis import given
 
 from conductor_plugin.errors import PlanError
 from conductor_plugin.plan import Plan, PlanRules, check_rules, parse_plan, render_plan
-from conductor_plugin.plan_text import MAX_BYTES
-from tests.unit.strategies import plans
+from tests.unit.strategies import lists, plans
 
 RULES = PlanRules(workers=4)
 LISTS = 'model_id = [1, 0]\nsubtasks = ["a", ""]\naccess_list = [[], [0]]'
 TWO_STEPS = ((1, 0), ("a", ""), ((), (0,)))
 DRAFT = 'model_id = [3]\nsubtasks = ["draft"]\naccess_list = [[]]\n'
-
-
-def lists(ids: str = "[0]", subtasks: str = '["a"]', access: str = "[[]]") -> str:
-    return f"model_id = {ids}\nsubtasks = {subtasks}\naccess_list = {access}\n"
 
 
 def parsed(text: str, **rules: Any) -> tuple[Any, Any, Any]:
@@ -55,6 +50,7 @@ SAME_PLAN = {
     "last one wins": f"{DRAFT}No:\n{LISTS}",
     "last of each name": f'models=[3]\naccess_lists=[[]]\nsubtasks=["x"]\nNo:\n{LISTS}',
     "malformed draft": f"model_id = [1, oops\nsubtasks = ['\n{LISTS}",
+    "malformed drafts": "model_id = [1, oops\nsubtasks = ['\naccess_list = [[], [\n" * 100 + LISTS,
     "name without a list": f"The model_id = is next, subtasks: follow.\n{LISTS}",
     "longer words": f"{LISTS}\nsubmodels = [9]\nmy_models = [9]\nmodel_idx = [9]\naccess_listing: [9]",
 }
@@ -123,7 +119,7 @@ INVALID: dict[str, tuple[str, str, str | None, int | None]] = {
     "negative id": (lists("[0, -1]", '["", ""]', "[[], []]"), "bad_model_id", "model_id", 1),
     "id out of range": (lists("[0, 4]", '["", ""]', "[[], []]"), "bad_model_id", "model_id", 1),
     "20 digits": (lists("[0, 99999999999999999999]", '["", ""]', "[[], []]"), "bad_model_id", "model_id", 1),
-    "5000 digits": (lists(f"[0, {HUGE}]", '["", ""]', "[[], []]"), "bad_model_id", "model_id", 1),
+    "5000 digits": (lists(f"[0, {HUGE}]", '["", ""]', "[[], []]"), "bad_model_id", "model_id", None),
     "5000 hex digits": (lists(f"[0, 0x{'f' * 5000}]", '["", ""]', "[[], []]"), "bad_model_id", "model_id", 1),
     "infinite id": (lists("[1e999]"), "bad_model_id", "model_id", 0),
     "number as instruction": (lists("[0, 0]", '["a", 1]', "[[], []]"), "bad_subtask", "subtasks", 1),
@@ -199,41 +195,6 @@ def test_conductor_and_empty_plans(
     else:
         error = refusal(text, **rules)
         assert (error.code, error.index) == (code, index)
-
-
-@pytest.mark.parametrize("letter", ["x", "é", "😀"])
-def test_three_lists_hold_at_most_64_kib_together(letter: str) -> None:
-    empty = len("[0]" + '[""]' + "[[]]")
-    fits, rest = divmod(MAX_BYTES - empty, len(letter.encode()))
-    assert parsed(lists(subtasks=f'["{letter * fits + "y" * rest}"]'))[1] == (letter * fits + "y" * rest,)
-    assert refusal(lists(subtasks=f'["{letter * fits + "y" * rest}y"]')).code == "too_long"
-
-
-TOO_LONG = {
-    "one string": lists(subtasks=f'["{"x" * 70_000}"]'),
-    "a string over many lines": lists(subtasks='["""' + "x\n" * 40_000 + '"""]'),
-    "many lines": lists(access="[\n" + "[],\n" * 20_000 + "]"),
-    "two lists": lists(f"[{' ' * 40_000}0]", f'["{"x" * 40_000}"]'),
-}
-
-
-@pytest.mark.parametrize("text", TOO_LONG.values(), ids=TOO_LONG)
-def test_longer_lists_are_refused(text: str) -> None:
-    assert refusal(text).code == "too_long"
-
-
-def test_entries_are_counted_before_anything_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ast.literal_eval", lambda source: pytest.fail("evaluated"))
-    error = refusal(lists("[" + "0," * 20_000 + "]"))
-    assert (error.code, error.list_name) == ("too_many_steps", "model_id")
-    assert "20000" in str(error)
-    assert "5" in str(error)
-
-
-def test_max_steps_is_the_callers() -> None:
-    six = lists("[0,0,0,0,0,0,]", '["","","","","",""]', "[[],[],[],[],[],[]]")
-    assert len(parsed(six, max_steps=6)[0]) == 6
-    assert refusal(LISTS, max_steps=1).code == "too_many_steps"
 
 
 def test_odd_literals_make_no_warnings() -> None:
