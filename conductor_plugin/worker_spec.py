@@ -64,9 +64,7 @@ def _keys(value: Any) -> Iterator[str]:
     """The keys of a mapping and of all mappings inside it."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            if not isinstance(key, str):
-                raise ValueError(f"pool_bad_value|params has the key {key!r}, which is no text; put it in quotes")
-            yield key
+            yield str(key)
             yield from _keys(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
@@ -178,6 +176,14 @@ def shorten(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def digest(value: object) -> str:
-    """A short hash of a JSON-able value."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+def digest(value: object, length: int = 16) -> str:
+    """The first hexadecimal digits of a JSON-able value's SHA-256."""
+    text = json.dumps(_with_text_keys(value), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def _with_text_keys(value: object) -> object:
+    """Numbers as keys (a logit bias, say) are texts in JSON anyway, and mixed keys cannot be sorted."""
+    if isinstance(value, dict):
+        return {str(key): _with_text_keys(inner) for key, inner in value.items()}
+    return [_with_text_keys(inner) for inner in value] if isinstance(value, list | tuple) else value

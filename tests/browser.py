@@ -102,7 +102,10 @@ def browser(*, width: int = 1400, height: int = 900) -> Iterator[Page]:
     from websockets.sync.client import connect
 
     with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
-        command = [_chromium(), *QUIET, f"--user-data-dir={profile}", f"--window-size={width},{height}"]
+        path = chromium_path()
+        if path is None:
+            raise RuntimeError("Chromium is missing: apt-get install chromium, or set CHROME to its path")
+        command = [path, *QUIET, f"--user-data-dir={profile}", f"--window-size={width},{height}"]
         chromium = subprocess.Popen(
             [*command, "--remote-debugging-port=0", "about:blank"],
             stdout=subprocess.DEVNULL,
@@ -133,11 +136,9 @@ def screenshot(
         page.screenshot(path)
 
 
-def _chromium() -> str:
-    found = os.environ.get("CHROME") or shutil.which("chromium") or shutil.which("google-chrome")
-    if not found:
-        raise RuntimeError("Chromium is missing: apt-get install chromium, or set CHROME to its path")
-    return found
+def chromium_path() -> str | None:
+    """Where Chromium is, if it is."""
+    return os.environ.get("CHROME") or shutil.which("chromium") or shutil.which("google-chrome")
 
 
 def _tab(profile: Path, chromium: "subprocess.Popen[bytes]", wait_s: float = 30) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.browser import chromium_path
 from tests.postgres import PACKAGE, postgres
 from tests.servers import PREFECT_SETTINGS, PrefectServer, prefect_harness, prefect_server
 from tests.upstream import Upstream
@@ -56,6 +57,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if missing := [part for part in needed if find_spec(part) is None]:
         refuse = pytest.fail if os.environ.get("CONDUCTOR_TEST_ALL") == "1" else pytest.skip
         refuse(f"not installed: {', '.join(missing)}")
+    if item.get_closest_marker("browser") and chromium_path() is None:
+        # No pip package brings it, so that only CI, whose script installs it, insists on it.
+        refuse = pytest.fail if os.environ.get("CI") else pytest.skip
+        refuse("not installed: Chromium (apt-get install chromium)")
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,5 @@
 """The Prefect tasks: one for a plan, one for a step. Retries are Prefect's own, so that the UI shows them."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -17,7 +15,7 @@ from conductor_plugin.planners.base import Planner, PlanRequest, Proposal
 from conductor_plugin.policy import RetryPolicy
 from conductor_plugin.rounds import PLANNER_RETRIES
 from conductor_plugin.step import StepJob, StepResult, policy_for, request_for, run_step
-from conductor_plugin.worker_spec import WorkerSpec
+from conductor_plugin.worker_spec import WorkerSpec, digest
 
 # How many task runs each flow run of this process has started: what a drain waits for (see `history`).
 TASK_RUNS: ContextVar[dict[UUID, int] | None] = ContextVar("task_runs", default=None)
@@ -51,21 +49,22 @@ async def step(job: StepJob, visible: Sequence[StepResult]) -> StepResult:
 def plan_key(context: TaskRunContext, inputs: dict[str, Any]) -> str:
     """Cache key of a plan: this flow run, the planner's settings and all that it is shown."""
     planner, request = inputs["planner"], inputs["request"]
-    return _digest("plan", _run_id(context), type(planner).__name__, planner.model_dump(), request.model_dump())
+    return digest(["plan", _run_id(context), type(planner).__name__, planner.model_dump(), request.model_dump()], 64)
 
 
 def step_key(context: TaskRunContext, inputs: dict[str, Any]) -> str:
     """Cache key of a step: this flow run, the worker with its settings, its messages, step and sample index."""
     job, visible = inputs["job"], inputs["visible"]
     request = request_for(job, visible)
-    return _digest(
+    parts = [
         "step",
         _run_id(context),
         _identity(job.worker) if job.worker else [job.step.reduce, job.step.argument],
         [message.model_dump() for message in build_messages(request)],
         job.index,
         request.sample,
-    )
+    ]
+    return digest(parts, 64)
 
 
 def _retry(task: Any, task_run: TaskRun, state: State[Any]) -> bool:
@@ -114,7 +113,3 @@ def _count() -> None:
     counts, context = TASK_RUNS.get(), FlowRunContext.get()
     if counts is not None and context is not None and context.flow_run is not None:
         counts[context.flow_run.id] = counts.get(context.flow_run.id, 0) + 1
-
-
-def _digest(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
