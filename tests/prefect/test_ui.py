@@ -8,7 +8,9 @@ from tests.browser import browser
 
 pytestmark = [pytest.mark.prefect, pytest.mark.postgres, pytest.mark.browser]
 
-PLAN = "model_id=[1, 0]\nsubtasks=['What is the gcd of 462 and 1071?', 'Square the result of step 0.']\naccess_list=[[], [0]]"
+PLAN = """model_id = [1, 0]
+subtasks = ["What is the gcd of 462 and 1071?", "Square the result of step 0."]
+access_list = [[], [0]]"""
 TOOLS = {"workers": [{"name": name, "kind": name} for name in ("calculator", "number", "text")]}
 
 
