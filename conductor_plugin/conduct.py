@@ -114,7 +114,7 @@ class _Course:
     def add(self, result: RoundResult) -> bool:
         """Take in a round's result; True if another round is to follow, should the bound allow it."""
         self.running = None
-        self.tally = add_usage(self.tally, result.planner, result.planner.attempts)
+        self.tally = add_usage(self.tally, result.planner)
         self.planner_calls += result.planner_calls
         self.status, self.error = result.status, result.error
         if result.plan:

@@ -9,7 +9,7 @@ from conductor_plugin.errors import ConductorError, NoPlanError, WorkerError
 from conductor_plugin.graph import Step, compile_steps, plan_steps
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import PlanRules
-from conductor_plugin.planners.base import Feedback, Planner, PlanRequest, Proposal
+from conductor_plugin.planners.base import Feedback, Planner, PlanRequest, Proposal, propose_once
 from conductor_plugin.policy import RetryPolicy, with_retries
 from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import (
@@ -23,7 +23,7 @@ from conductor_plugin.receipt import (
     total,
 )
 from conductor_plugin.run import RunStep, run_graph
-from conductor_plugin.step import StepResult, run_step_with_retries
+from conductor_plugin.step import FAILED_ATTEMPTS, StepResult, run_step_with_retries
 
 Listener = Callable[[object], None]
 PLANNER_RETRIES = RetryPolicy()
@@ -75,7 +75,7 @@ class PlanRefused:
 
 
 async def _propose(planner: Planner, request: PlanRequest) -> Proposal:
-    return await with_retries(lambda: planner.propose(request), PLANNER_RETRIES)
+    return await with_retries(lambda: propose_once(planner, request), PLANNER_RETRIES)
 
 
 async def _round(job: RoundJob, engine: "Engine", on_event: Listener) -> RoundResult:
@@ -115,13 +115,14 @@ async def ask(
     calls = 0
     try:
         while True:
+            FAILED_ATTEMPTS.set([])
             proposal = await propose(planner, request)
-            tally = add_usage(tally, proposal, attempts=1)
+            tally = add_usage(tally, proposal)
             calls += proposal.calls
             if proposal.fault is None:
                 return Asked(tally, calls, proposal)
             on_fault(proposal.fault.message)
-            if tally.attempts >= planner.tries:
+            if len(request.feedback) + 1 >= planner.tries:
                 raise NoPlanError(
                     f"the planner {tally.name} gave no valid plan in {tally.attempts} attempts; "
                     f"the last fault: {proposal.fault.message}",
@@ -208,11 +209,11 @@ def record_plan(steps: Sequence[Step], workers: int, reasoning: str) -> PlanReco
     )
 
 
-def add_usage(tally: PlannerRecord, more: Proposal | PlannerRecord, attempts: int) -> PlannerRecord:
-    """The planner's record with so many more attempts and what they took."""
+def add_usage(tally: PlannerRecord, more: Proposal | PlannerRecord) -> PlannerRecord:
+    """The planner's record with further attempts and what they took."""
     return PlannerRecord(
         name=tally.name,
-        attempts=tally.attempts + attempts,
+        attempts=tally.attempts + more.attempts,
         prompt_tokens=total([tally.prompt_tokens, more.prompt_tokens]),
         completion_tokens=total([tally.completion_tokens, more.completion_tokens]),
         cost_usd=total([tally.cost_usd, more.cost_usd]),

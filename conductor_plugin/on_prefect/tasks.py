@@ -11,7 +11,7 @@ from prefect.context import FlowRunContext, TaskRunContext
 from prefect.utilities.annotations import opaque, quote
 
 from conductor_plugin.context import build_messages
-from conductor_plugin.planners.base import Planner, PlanRequest, Proposal
+from conductor_plugin.planners.base import Planner, PlanRequest, Proposal, propose_once
 from conductor_plugin.policy import RetryPolicy
 from conductor_plugin.rounds import PLANNER_RETRIES
 from conductor_plugin.step import StepJob, StepResult, policy_for, request_for, run_step
@@ -76,7 +76,7 @@ def _retry(task: Any, task_run: TaskRun, state: State[Any]) -> bool:
 @task(name="plan", persist_result=True, result_serializer="json", cache_key_fn=plan_key, retry_condition_fn=_retry)
 async def plan_task(planner: Planner, request: PlanRequest) -> Proposal:
     """One attempt of a planner."""
-    return await planner.propose(request)
+    return await propose_once(planner, request)
 
 
 @task(name="step", persist_result=True, result_serializer="json", cache_key_fn=step_key, retry_condition_fn=_retry)

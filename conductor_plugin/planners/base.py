@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from conductor_plugin.context import Message
-from conductor_plugin.errors import PlanError
+from conductor_plugin.errors import PlanError, WorkerError
 from conductor_plugin.graph import Step
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import Plan, PlanRules, parse_plan
 from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import ErrorRecord, RoundView, error_record
-from conductor_plugin.step import StepResult
+from conductor_plugin.step import FAILED_ATTEMPTS, StepResult
 
 
 class Feedback(Frozen):
@@ -39,7 +39,7 @@ class Proposal(Frozen):
     """One attempt of a planner: its completion and the plan in it, or the fault that makes it none.
 
     A planner of graphs (reduce steps, sample indices) gives `steps` instead of a plan. `calls` counts the
-    model calls made for it: none for a template.
+    model calls made for it, none for a template; `attempts` those that failed before it and itself.
     """
 
     completion: str = ""
@@ -47,6 +47,7 @@ class Proposal(Frozen):
     steps: tuple[Step, ...] | None = None
     fault: ErrorRecord | None = None
     calls: int = 0
+    attempts: int = 1
     prompt_tokens: int | None = 0
     completion_tokens: int | None = 0
     cost_usd: float | None = 0.0
@@ -72,6 +73,28 @@ class GrowingPlanner(Planner, Protocol):
     """A planner that reads outputs before it chooses the next steps."""
 
     async def grow(self, request: PlanRequest, results: Sequence[StepResult]) -> Sequence[Step]: ...
+
+
+async def propose_once(planner: Planner, request: PlanRequest) -> Proposal:
+    """Ask the planner once, counting the attempts that failed before: what every kind of retry repeats."""
+    failed = FAILED_ATTEMPTS.get()
+    failed = [] if failed is None else failed
+    try:
+        proposal = await planner.propose(request)
+    except WorkerError as error:
+        failed.append(error)
+        error.attempts = len(failed)
+        raise
+    if not failed:
+        return proposal
+    unknown = any(error.maybe_billed for error in failed)
+    return proposal.model_copy(
+        update={
+            "calls": proposal.calls + len(failed),
+            "attempts": 1 + len(failed),
+            "cost_usd": None if unknown else proposal.cost_usd,
+        }
+    )
 
 
 def read_completion(completion: str, rules: PlanRules) -> Proposal:

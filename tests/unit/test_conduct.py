@@ -106,7 +106,7 @@ async def test_a_transient_planner_fault_is_tried_again(monkeypatch):
             return await super().propose(request)
 
     answer = await conduct("q", pool=pool_of("ok"), planner=Shaky(completions=(plan((0, "", [])),)))
-    assert answer.status == "completed"
+    assert (answer.status, answer.planner.attempts, answer.usage.calls) == ("completed", 3, 3 + 1)
 
 
 async def test_a_given_plan_is_not_repaired():
