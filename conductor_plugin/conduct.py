@@ -9,10 +9,12 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 
+from conductor_plugin.budget import BUDGET, Budget
 from conductor_plugin.context import Message
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.pool import Pool
+from conductor_plugin.pricing import check_priced
 from conductor_plugin.receipt import (
     Answer,
     AnswerStatus,
@@ -42,42 +44,66 @@ async def conduct(
     max_steps: int = 5,
     max_rounds: int = 0,
     run_all: bool = False,
+    budget_usd: float | None = None,
+    deadline_s: float | None = None,
     engine: Engine | None = None,
     on_event: Listener = lambda event: None,
 ) -> Answer:
     """Answer a question. Failures come back as an Answer with a status and an error, not as exceptions.
 
-    `max_rounds` counts the rounds after the first. Cancellation tells a partial Answer to `on_event` and
-    raises CancelledError.
+    `max_rounds` counts the rounds after the first. `budget_usd` and `deadline_s` are hard: calls that could
+    break the budget are not made, those in flight at the deadline are cancelled; InputError if a price that
+    the budget needs is unknown. Cancellation tells a partial Answer to `on_event` and raises CancelledError.
     """
-    engine = engine or Engine()
+    if budget_usd is not None:
+        check_priced(pool, planner)
+    BUDGET.set(None if budget_usd is None else Budget(budget_usd))
     course = _Course(pool=pool, planner=planner)
+    status: AnswerStatus | None = None
     try:
-        for number in range(max_rounds + 1):
-            job = RoundJob(
-                question=question,
-                pool=pool,
-                planner=planner,
-                rules=PlanRules(
-                    workers=len(pool.workers),
-                    max_steps=max_steps,
-                    conductor=max_rounds > 0,
-                    answered=course.answer is not None,
-                ),
-                history=history,
-                earlier=course.views,
-                run_all=run_all,
-            )
-            # The first round runs in the flow itself: a subflow for each would double the cost of a question.
-            do = engine.round if number else run_round
-            if not course.add(await do(job, engine, course.hears(on_event))):
-                break
+        async with asyncio.timeout(deadline_s) as clock:
+            await _rounds(course, question, history, max_steps, max_rounds, run_all, engine or Engine(), on_event)
     except asyncio.CancelledError:
         on_event(Answered(course.as_answer("cancelled")))
         raise
-    answer = course.as_answer()
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        status = "stopped_deadline"
+    answer = course.as_answer(status)
     on_event(Answered(answer))
     return answer
+
+
+async def _rounds(
+    course: "_Course",
+    question: str,
+    history: tuple[Message, ...],
+    max_steps: int,
+    max_rounds: int,
+    run_all: bool,
+    engine: Engine,
+    on_event: Listener,
+) -> None:
+    for number in range(max_rounds + 1):
+        job = RoundJob(
+            question=question,
+            pool=course.pool,
+            planner=course.planner,
+            rules=PlanRules(
+                workers=len(course.pool.workers),
+                max_steps=max_steps,
+                conductor=max_rounds > 0,
+                answered=course.answer is not None,
+            ),
+            history=history,
+            earlier=course.views,
+            run_all=run_all,
+        )
+        # The first round runs in the flow itself: a subflow for each would double the cost of a question.
+        do = engine.round if number else run_round
+        if not course.add(await do(job, engine, course.hears(on_event))):
+            return
 
 
 @dataclass
@@ -133,6 +159,8 @@ class _Course:
         status, error = status or self.status, self.error
         if status == "cancelled":
             error = ErrorRecord(code="cancelled", message="the run was cancelled before it had an answer")
+        elif status == "stopped_deadline":
+            error = ErrorRecord(code="deadline", message="the deadline passed before there was an answer")
         elif status == "completed" and not (self.answer or "").strip():
             status = "failed"
             error = ErrorRecord(code="empty_answer", message="the last step gave an empty answer; see its worker")

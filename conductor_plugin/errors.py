@@ -5,6 +5,7 @@
         PlanError                  2   the three lists are missing or break a rule
         PoolError                  2   the pool file is unreadable or breaks a rule
       NoPlanError                  4   the planner gave no valid plan
+      BudgetError                  3   the next call could break the budget, or a bill did
       WorkerError                  1   a step's worker failed
         TransientError                 worth another attempt: rate limit, 5xx, lost connection
           WorkerTimeout                took longer than the worker's `timeout_seconds`
@@ -58,6 +59,12 @@ class NoPlanError(ConductorError):
     """The planner was asked as often as allowed and never gave a valid plan."""
 
     exit_code = 4
+
+
+class BudgetError(ConductorError):
+    """The budget does not allow the next call, or a provider billed more than the worst case."""
+
+    exit_code = 3
 
 
 class WorkerError(ConductorError):

@@ -9,27 +9,40 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from pydantic import Field
-
+from conductor_plugin.budget import BUDGET, worst_case
 from conductor_plugin.context import Message, WorkerReply
 from conductor_plugin.errors import PermanentError, TransientError
 from conductor_plugin.llm_errors import scrub, translate
-from conductor_plugin.models import Frozen
-from conductor_plugin.worker_spec import Price
-
-
-class LLM(Frozen):
-    """Which model answers, where, with which settings. `api_key_env` is a variable's name or `secret/BLOCK`."""
-
-    model: str
-    api_base: str | None = None
-    api_key_env: str | None = None
-    params: dict[str, Any] = Field(default_factory=dict)
-    price: Price | None = None
+from conductor_plugin.worker_spec import LLM, Price
 
 
 async def complete(llm: LLM, messages: Sequence[Message]) -> WorkerReply:
-    """Ask once. Raises a WorkerError, free of keys and picklable, never one of litellm's own."""
+    """Ask once, within the question's budget.
+
+    Raises a WorkerError, free of keys and picklable, never one of litellm's own; BudgetError before the call
+    if the budget does not allow it.
+    """
+    budget = BUDGET.get()
+    if budget is None:
+        return await _ask(llm, messages)
+    with budget.hold(worst_case(llm, price_of(llm), messages), llm.model) as held:
+        reply = await _ask(llm, messages)
+        held.settle(reply)
+    return reply
+
+
+def price_of(llm: LLM) -> Price | None:
+    """The pool's own price, else litellm's price map's, else None."""
+    if llm.price:
+        return llm.price
+    try:
+        info = _litellm().get_model_info(llm.model)
+        return Price(input=info["input_cost_per_token"] * 1e6, output=info["output_cost_per_token"] * 1e6)
+    except Exception:  # litellm raises a bare Exception for a model that its map does not know
+        return None
+
+
+async def _ask(llm: LLM, messages: Sequence[Message]) -> WorkerReply:
     litellm = _litellm()
     key = await _api_key(llm)
     try:

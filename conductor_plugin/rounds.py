@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conductor_plugin.context import Message, Seen
-from conductor_plugin.errors import ConductorError, NoPlanError, WorkerError
+from conductor_plugin.errors import BudgetError, ConductorError, NoPlanError, WorkerError
 from conductor_plugin.graph import Step, compile_steps, plan_steps
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import PlanRules
@@ -146,12 +146,17 @@ async def run_round(job: RoundJob, engine: Engine, on_event: Listener) -> RoundR
     asked = await ask(job.planner, request, engine.propose, lambda sentence: on_event(PlanRefused(number, sentence)))
     if asked.proposal is None:
         assert asked.error is not None
-        result = RoundResult(
-            status="failed" if isinstance(asked.error, WorkerError) else "no_plan", error=error_record(asked.error)
-        )
+        result = RoundResult(status=_status(asked.error), error=error_record(asked.error))
     else:
         result = await _run(job, request, asked.proposal, engine, on_event)
     return result.model_copy(update={"planner": asked.planner, "planner_calls": asked.calls})
+
+
+def _status(error: ConductorError) -> AnswerStatus:
+    """What an answer's status is when its planner ended with this error."""
+    if isinstance(error, BudgetError):
+        return "stopped_budget"
+    return "failed" if isinstance(error, WorkerError) else "no_plan"
 
 
 async def _run(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from conductor_plugin.context import Message, WorkerReply
-from conductor_plugin.errors import WorkerError
+from conductor_plugin.errors import BudgetError, WorkerError
 from conductor_plugin.graph import (
     CallStep,
     ConductorStep,
@@ -91,8 +91,8 @@ async def run_graph(
             on_event(RunFinished(run.receipt("cancelled", time.perf_counter() - started)))
         raise
     except Exception as error:
-        status = "failed"
         run.error = run.error or error_record(error)
+        status = "stopped_budget" if run.out_of_budget else "failed"
     receipt = run.receipt(status, time.perf_counter() - started)
     if on_event:
         on_event(RunFinished(receipt))
@@ -116,6 +116,7 @@ class _Run:
         self.records: dict[int, StepRecord] = {}
         self.pruned: set[int] = set()
         self.error: ErrorRecord | None = None
+        self.out_of_budget = False
 
     def take(self, graph: "networkx.DiGraph[int]", *, everything: bool) -> None:
         """Start from a graph, or from one that has grown: what is done already stays."""
@@ -154,6 +155,12 @@ class _Run:
             result, worker = await self._execute(i, visible)
         except asyncio.CancelledError:
             self._finish(i, status="cancelled", started=started, failed=failed, attempts=len(failed) + 1)
+            raise
+        except BudgetError as error:
+            self.out_of_budget = True
+            refused = error.code == "budget" and not failed
+            self._finish(i, status="not_started" if refused else "failed", failed=failed, attempts=len(failed))
+            self.error = error_record(error)
             raise
         except Exception as error:
             self._finish(i, status="failed", started=started, failed=failed, attempts=max(len(failed), 1))

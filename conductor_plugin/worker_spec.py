@@ -88,6 +88,16 @@ class Price(Frozen):
     output: float = Field(ge=0)
 
 
+class LLM(Frozen):
+    """Which model answers, where, with which settings. `api_key_env` is a variable's name or `secret/BLOCK`."""
+
+    model: str
+    api_base: str | None = None
+    api_key_env: str | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+    price: Price | None = None
+
+
 class WorkerSpec(Frozen):
     """One entry of `workers:`. Times are in seconds, prices in USD per million tokens."""
 
@@ -164,6 +174,7 @@ class PlannerSpec(Frozen):
     api_base: str | None = None
     api_key_env: KeyName | None = None
     params: Params = Field(default_factory=dict)
+    price: Price | None = None
 
 
 def _kinds() -> str:

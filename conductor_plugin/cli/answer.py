@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from conductor_plugin.cli.options import (
+    Positive,
     json_option,
     planner_options,
     pool_options,
@@ -32,6 +33,8 @@ EXIT_CODES = {
 @pool_options
 @planner_options
 @click.option("--run-all", is_flag=True, help="Also run steps that cannot reach the answer.")
+@click.option("--budget-usd", type=Positive(), help="Hard cap on planner and workers.")
+@click.option("--deadline", type=Positive(), metavar="SECONDS", help="Hard limit on time.")
 @json_option
 def answer(question: str, plan_file: str | None, as_json: bool, **options: Any) -> int:
     """Answer QUESTION (`-`: read it from stdin) and print the answer with its receipt."""
@@ -44,7 +47,8 @@ def answer(question: str, plan_file: str | None, as_json: bool, **options: Any) 
         "planner": options["planner"],
         "plan": read_completion(plan_file),
         **{name: list(options[name]) for name in ("only", "exclude")},
-        **{name: options[name] for name in ("blind", "few_shot", "max_steps", "max_rounds", "run_all")},
+        **{name: options[name] for name in ("blind", "few_shot", "max_steps", "max_rounds", "run_all", "budget_usd")},
+        "deadline_s": options["deadline"],
     }
     _check(parameters)
     with Screen() as screen:
@@ -68,11 +72,12 @@ def _check(parameters: dict[str, Any]) -> None:
     from conductor_plugin.plan import PlanRules, parse_plan
     from conductor_plugin.planners import make_planner
     from conductor_plugin.pool import load_pool
+    from conductor_plugin.pricing import check_priced
 
     if (parameters["pool"] or "").startswith("block/"):
         return  # only Prefect's server knows the block; the flow checks the rest
     pool = load_pool(parameters["pool"]).subset(parameters["only"], parameters["exclude"])
-    make_planner(
+    planner = make_planner(
         pool,
         parameters["planner"],
         plan=parameters["plan"],
@@ -84,6 +89,8 @@ def _check(parameters: dict[str, Any]) -> None:
         rules = PlanRules(workers=len(pool.workers), max_steps=parameters["max_steps"], conductor=conductor)
         parse_plan(parameters["plan"], rules)
     pool.check_keys()
+    if parameters["budget_usd"] is not None:
+        check_priced(pool, planner)
 
 
 def _run(parameters: dict[str, Any], screen: Any) -> Any:

@@ -1,5 +1,6 @@
 """Options that several commands share, and how what they hold is read."""
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,20 @@ def planner_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+class Positive(click.FloatRange):
+    """A finite number above 0."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, or click's own error; a range alone lets NaN and infinity through."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")

@@ -5,12 +5,13 @@ prefect deployment run conductor/answer --param question="…"
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Annotated, Any
 
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.states import Failed
+from pydantic import Field
 
 from conductor_plugin.conduct import conduct
 from conductor_plugin.context import Message
@@ -40,6 +41,8 @@ async def conductor(
     max_steps: int = 5,
     max_rounds: int = 0,
     run_all: bool = False,
+    budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None,
+    deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None,
 ) -> Answer | State[Answer]:
     """Answer a question by a planned workflow over a pool of models and tools.
 
@@ -57,6 +60,8 @@ async def conductor(
         max_steps: The most steps that a plan may have.
         max_rounds: How often the Conductor may plan again after the first round.
         run_all: Also run steps that cannot reach the answer.
+        budget_usd: The most that planner and workers may cost, a hard cap.
+        deadline_s: Seconds after which calls in flight are cancelled and the run stops.
 
     Returns:
         The Answer. One without success is the data of a Failed state, so that its receipt is kept.
@@ -72,6 +77,8 @@ async def conductor(
         max_steps=max_steps,
         max_rounds=max_rounds,
         run_all=run_all,
+        budget_usd=budget_usd,
+        deadline_s=deadline_s,
         engine=_engine(),
         on_event=_hear,
     )

@@ -1,14 +1,14 @@
 """Planners: one file each. `make_planner` turns what a person wrote into one."""
 
 from conductor_plugin.errors import InputError, PoolError
-from conductor_plugin.llm import LLM
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.planners.given import GivenPlan
 from conductor_plugin.planners.prompt import load_few_shot
 from conductor_plugin.planners.prompted import PromptedPlanner
 from conductor_plugin.planners.template import TemplatePlanner, load_template
 from conductor_plugin.pool import Pool
-from conductor_plugin.worker_spec import PlannerSpec
+from conductor_plugin.worker_spec import LLM, PlannerSpec
+from conductor_plugin.workers.llm import llm_of
 
 DEFAULT_TEMPLATE = "solve"
 
@@ -64,10 +64,12 @@ def _settings(pool: Pool, model: str) -> LLM:
         return _llm(pool.planner)
     for worker in pool.workers:
         if worker.model == model:
-            return LLM(model=model, api_base=worker.api_base, api_key_env=worker.api_key_env, price=worker.price)
+            return llm_of(worker)
     return LLM(model=model)
 
 
 def _llm(spec: PlannerSpec) -> LLM:
     assert spec.model is not None
-    return LLM(model=spec.model, api_base=spec.api_base, api_key_env=spec.api_key_env, params=spec.params)
+    return LLM(
+        model=spec.model, api_base=spec.api_base, api_key_env=spec.api_key_env, params=spec.params, price=spec.price
+    )

@@ -5,11 +5,12 @@ import asyncio
 from conductor_plugin.context import Message, WorkerReply
 from conductor_plugin.errors import TransientError, WorkerTimeout
 from conductor_plugin.limits import shared_gate
-from conductor_plugin.llm import LLM, complete
+from conductor_plugin.llm import complete
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
 from conductor_plugin.planners.prompt import build_prompt
 from conductor_plugin.policy import RetryPolicy
+from conductor_plugin.worker_spec import LLM
 
 
 class PromptedPlanner(Frozen):

@@ -1,0 +1,31 @@
+"""Can a budget be kept with this pool and planner?"""
+
+from conductor_plugin.budget import known, most_tokens
+from conductor_plugin.errors import InputError
+from conductor_plugin.llm import price_of
+from conductor_plugin.planners.base import Planner
+from conductor_plugin.pool import Pool
+from conductor_plugin.worker_spec import LLM
+from conductor_plugin.workers.llm import llm_of
+
+
+def check_priced(pool: Pool, planner: Planner) -> None:
+    """InputError naming the worker or planner whose price or `max_tokens` is unknown, or whose cost nobody bounds."""
+    models: list[tuple[str, LLM]] = []
+    for worker in pool.workers:
+        if worker.kind == "llm":
+            models.append((f"worker {worker.name!r}", llm_of(worker)))
+        elif ":" in worker.kind:
+            raise InputError(
+                f"worker {worker.name!r} is code of your own, whose cost nobody can bound; leave it out with "
+                f"--exclude {worker.name}, or set no budget",
+                code="unknown_price",
+            )
+    if isinstance(llm := getattr(planner, "llm", None), LLM):
+        models.append((f"the planner {planner.name}", llm))
+    for who, llm in models:
+        try:
+            known(llm, price_of(llm))
+            most_tokens(llm)
+        except InputError as error:
+            raise InputError(f"{who}: {error}", code=error.code) from None
