@@ -35,6 +35,13 @@ EXIT_CODES = {
 @click.option("--run-all", is_flag=True, help="Also run steps that cannot reach the answer.")
 @click.option("--budget-usd", type=Positive(), help="Hard cap on planner and workers.")
 @click.option("--deadline", type=Positive(), metavar="SECONDS", help="Hard limit on time.")
+@click.option(
+    "--reuse",
+    type=click.Choice(["run", "always", "never"]),
+    default="run",
+    show_default=True,
+    help="Whose stored results may stand in for a call.",
+)
 @json_option
 def answer(question: str, plan_file: str | None, as_json: bool, **options: Any) -> int:
     """Answer QUESTION (`-`: read it from stdin) and print the answer with its receipt."""
@@ -47,7 +54,10 @@ def answer(question: str, plan_file: str | None, as_json: bool, **options: Any) 
         "planner": options["planner"],
         "plan": read_completion(plan_file),
         **{name: list(options[name]) for name in ("only", "exclude")},
-        **{name: options[name] for name in ("blind", "few_shot", "max_steps", "max_rounds", "run_all", "budget_usd")},
+        **{
+            name: options[name]
+            for name in ("blind", "few_shot", "max_steps", "max_rounds", "run_all", "budget_usd", "reuse")
+        },
         "deadline_s": options["deadline"],
     }
     _check(parameters)

@@ -43,6 +43,7 @@ async def conductor(
     run_all: bool = False,
     budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None,
     deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None,
+    reuse: tasks.Reuse = "run",
 ) -> Answer | State[Answer]:
     """Answer a question by a planned workflow over a pool of models and tools.
 
@@ -62,6 +63,8 @@ async def conductor(
         run_all: Also run steps that cannot reach the answer.
         budget_usd: The most that planner and workers may cost, a hard cap.
         deadline_s: Seconds after which calls in flight are cancelled and the run stops.
+        reuse: Whose stored results may stand in for a call: this run's own (`run`), those of any run with the
+            same inputs (`always`), or nobody's (`never`).
 
     Returns:
         The Answer. One without success is the data of a Failed state, so that its receipt is kept.
@@ -69,6 +72,7 @@ async def conductor(
     members = (await resolve_pool(pool)).subset(only, exclude)
     chosen = make_planner(members, planner, plan=plan, blind=blind, few_shot=few_shot)
     members.check_keys()
+    tasks.REUSE.set(reuse)
     answer = await conduct(
         question,
         pool=members,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from prefect import task
@@ -16,6 +16,11 @@ from conductor_plugin.policy import RetryPolicy
 from conductor_plugin.rounds import PLANNER_RETRIES
 from conductor_plugin.step import StepJob, StepResult, policy_for, request_for, run_step
 from conductor_plugin.worker_spec import WorkerSpec, digest
+
+# Whose results a run may take from storage instead of paying again: its own (`run`), any run's with the same
+# inputs (`always`), or none at all (`never`).
+Reuse = Literal["run", "always", "never"]
+REUSE: ContextVar[Reuse] = ContextVar("reuse", default="run")
 
 # How many task runs each flow run of this process has started: what a drain waits for (see `history`).
 TASK_RUNS: ContextVar[dict[UUID, int] | None] = ContextVar("task_runs", default=None)
@@ -46,19 +51,27 @@ async def step(job: StepJob, visible: Sequence[StepResult]) -> StepResult:
     return result
 
 
-def plan_key(context: TaskRunContext, inputs: dict[str, Any]) -> str:
-    """Cache key of a plan: this flow run, the planner's settings and all that it is shown."""
+def plan_key(context: TaskRunContext, inputs: dict[str, Any]) -> str | None:
+    """Cache key of a plan: the scope of reuse, the planner's settings and all that it is shown."""
     planner, request = inputs["planner"], inputs["request"]
-    return digest(["plan", _run_id(context), type(planner).__name__, planner.model_dump(), request.model_dump()], 64)
+    if REUSE.get() == "never":
+        return None
+    return digest(["plan", _scope(context), type(planner).__name__, planner.model_dump(), request.model_dump()], 64)
 
 
-def step_key(context: TaskRunContext, inputs: dict[str, Any]) -> str:
-    """Cache key of a step: this flow run, the worker with its settings, its messages, step and sample index."""
+def step_key(context: TaskRunContext, inputs: dict[str, Any]) -> str | None:
+    """Cache key of a step: the scope of reuse, the worker with its settings, its messages, step and sample index.
+
+    An explicit projection of the step's inputs: what is not in it (names of workers, prices, limits) can
+    change without paying again.
+    """
+    if REUSE.get() == "never":
+        return None
     job, visible = inputs["job"], inputs["visible"]
     request = request_for(job, visible)
     parts = [
         "step",
-        _run_id(context),
+        _scope(context),
         _identity(job.worker) if job.worker else [job.step.reduce, job.step.argument],
         [message.model_dump() for message in build_messages(request)],
         job.index,
@@ -102,11 +115,11 @@ def _retry_options(policy: RetryPolicy) -> dict[str, Any]:
 
 
 def _identity(worker: WorkerSpec) -> list[Any]:
-    return [worker.name, worker.kind, worker.model, worker.api_base, worker.params]
+    return [worker.kind, worker.model, worker.api_base, worker.params]
 
 
-def _run_id(context: TaskRunContext) -> str:
-    return str(context.task_run.flow_run_id or "")
+def _scope(context: TaskRunContext) -> str:
+    return "" if REUSE.get() == "always" else str(context.task_run.flow_run_id or "")
 
 
 def _count() -> None:
