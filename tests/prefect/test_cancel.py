@@ -1,0 +1,94 @@
+"""Ctrl-C on the command line: calls in flight stop, the receipt is told, nothing is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from conductor_plugin.plan import Plan, render_plan
+from tests.upstream import Hang, Text
+
+ROOT = Path(__file__).parents[2]
+CONDUCTOR = Path(sys.executable).parent / "conductor"
+
+pytestmark = pytest.mark.prefect
+
+
+@pytest.fixture
+def start(prefect_sqlite, upstream, tmp_path):
+    """`conductor answer` on a plan of two steps: the first answers, the second one's upstream hangs."""
+    upstream.script(Text("one"), Hang(60))
+    worker = {"name": "a", "kind": "llm", "model": "openai/m", "api_base": upstream.base_url}
+    (tmp_path / "pool.yaml").write_text(json.dumps({"workers": [worker]}))
+    plan = Plan(model_id=(0, 0), subtasks=("first", "second"), access_list=((), (0,)))
+    (tmp_path / "plan.txt").write_text(render_plan(plan))
+    environment = {**os.environ, "PREFECT_API_URL": prefect_sqlite, "PREFECT_HOME": str(tmp_path / "home")}
+    command = [CONDUCTOR, "answer", "q", "--pool", tmp_path / "pool.yaml", "--plan", tmp_path / "plan.txt"]
+    processes = []
+
+    def start(*options):
+        process = subprocess.Popen(
+            [*command, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def interrupted(process, upstream):
+    """Send SIGINT once the second call is in flight; the exit code, what was printed, and seconds until the call ended."""
+    told = []
+    reader = threading.Thread(target=lambda: told.extend(process.stderr), daemon=True)
+    reader.start()
+    deadline = time.monotonic() + 60
+    while len(upstream.requests) < 2:
+        assert time.monotonic() < deadline, told
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out = process.stdout.read()
+    code = process.wait(30)
+    reader.join(5)
+    return code, out, "".join(told)
+
+
+def group_is_empty(pid):
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_ctrl_c_settles_the_receipt(start, upstream):
+    process = start("--json")
+    code, out, err = interrupted(process, upstream)
+    record = json.loads(out)
+    assert (code, record["status"], record["error"]["code"]) == (130, "cancelled", "cancelled")
+    steps = record["rounds"][0]["steps"]
+    assert [step["status"] for step in steps] == ["completed", "cancelled"]
+    assert steps[0]["output"] == "one"
+    assert "Traceback" not in err
+    assert upstream.requests[1].client_left
+    assert group_is_empty(process.pid)
+
+
+def test_ctrl_c_without_json(start, upstream):
+    code, out, err = interrupted(start(), upstream)
+    assert code == 130
+    assert "cancelled" in out
+    assert "Traceback" not in err
