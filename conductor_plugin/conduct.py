@@ -55,9 +55,10 @@ async def conduct(
     break the budget are not made, those in flight at the deadline are cancelled; InputError if a price that
     the budget needs is unknown. Cancellation tells a partial Answer to `on_event` and raises CancelledError.
     """
-    if budget_usd is not None:
+    token = None
+    if budget_usd is not None:  # without one of its own, a question is under its caller's, if there is one
         check_priced(pool, planner)
-    BUDGET.set(None if budget_usd is None else Budget(budget_usd))
+        token = BUDGET.set(Budget(budget_usd))
     course = _Course(pool=pool, planner=planner)
     status: AnswerStatus | None = None
     try:
@@ -70,6 +71,9 @@ async def conduct(
         if not clock.expired():
             raise
         status = "stopped_deadline"
+    finally:
+        if token:
+            BUDGET.reset(token)
     answer = course.as_answer(status)
     on_event(Answered(answer))
     return answer

@@ -1,4 +1,4 @@
-"""`conductor answer`: the flow `conductor`, run in this process."""
+"""`conductor answer`: the flow `conductor`, run in this process; with --batch the flow `conductor-batch`."""
 
 import asyncio
 import json
@@ -15,6 +15,7 @@ from conductor_plugin.cli.options import (
     read_completion,
     read_question,
 )
+from conductor_plugin.errors import InputError
 
 EXIT_CODES = {
     "completed": 0,
@@ -26,10 +27,11 @@ EXIT_CODES = {
     "no_plan": 4,
     "cancelled": 130,
 }
+OPTIONS = ("planner", "blind", "few_shot", "max_steps", "max_rounds", "run_all", "budget_usd", "reuse")
 
 
 @click.command()
-@click.argument("question")
+@click.argument("question", required=False)
 @pool_options
 @planner_options
 @click.option("--run-all", is_flag=True, help="Also run steps that cannot reach the answer.")
@@ -42,25 +44,48 @@ EXIT_CODES = {
     show_default=True,
     help="Whose stored results may stand in for a call.",
 )
+@click.option("--batch", "batch_file", metavar="FILE", help="Answer every question of a JSONL file instead.")
+@click.option("--results", metavar="FILE", help="Where a batch's answers go. Default: FILE.answers.jsonl")
+@click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1000), help="Of a batch.")
 @json_option
-def answer(question: str, plan_file: str | None, as_json: bool, **options: Any) -> int:
+def answer(
+    question: str | None,
+    plan_file: str | None,
+    batch_file: str | None,
+    results: str | None,
+    concurrency: int,
+    as_json: bool,
+    **given: Any,
+) -> int:
     """Answer QUESTION (`-`: read it from stdin) and print the answer with its receipt."""
+    from conductor_plugin.options import AnswerOptions, prepare
+    from conductor_plugin.pool import load_pool
+
+    if (question is None) == (batch_file is None):
+        raise InputError("give either a question or --batch FILE", code="bad_option")
+    text = None if question is None else read_question(question, plan_file)
+    options = AnswerOptions(
+        **{name: given[name] for name in OPTIONS},
+        only=given["only"],
+        exclude=given["exclude"],
+        deadline_s=given["deadline"],
+        plan=read_completion(plan_file),
+    )
+    pool = given["pool_file"]
+    if not (pool or "").startswith("block/"):  # only Prefect's server knows a block; the flow checks the rest
+        prepare(load_pool(pool), options)
+    # Prefect's log lines would stand between the progress lines; the server keeps them for the UI.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    if batch_file is not None:
+        from conductor_plugin.cli.batch import run_batch
+
+        return run_batch(batch_file, results, pool, options, concurrency, as_json)
+    return _answer({"question": text, "pool": pool, **options.model_dump(mode="json")}, as_json)
+
+
+def _answer(parameters: dict[str, Any], as_json: bool) -> int:
     from conductor_plugin.cli.screen import Screen, print_answer
 
-    text = read_question(question, plan_file)
-    parameters = {
-        "question": text,
-        "pool": options["pool_file"],
-        "planner": options["planner"],
-        "plan": read_completion(plan_file),
-        **{name: list(options[name]) for name in ("only", "exclude")},
-        **{
-            name: options[name]
-            for name in ("blind", "few_shot", "max_steps", "max_rounds", "run_all", "budget_usd", "reuse")
-        },
-        "deadline_s": options["deadline"],
-    }
-    _check(parameters)
     with Screen() as screen:
         try:
             result = _run(parameters, screen)
@@ -77,35 +102,7 @@ def answer(question: str, plan_file: str | None, as_json: bool, **options: Any) 
     return EXIT_CODES[result.status]
 
 
-def _check(parameters: dict[str, Any]) -> None:
-    """Find bad input before a server is started for it."""
-    from conductor_plugin.plan import PlanRules, parse_plan
-    from conductor_plugin.planners import make_planner
-    from conductor_plugin.pool import load_pool
-    from conductor_plugin.pricing import check_priced
-
-    if (parameters["pool"] or "").startswith("block/"):
-        return  # only Prefect's server knows the block; the flow checks the rest
-    pool = load_pool(parameters["pool"]).subset(parameters["only"], parameters["exclude"])
-    planner = make_planner(
-        pool,
-        parameters["planner"],
-        plan=parameters["plan"],
-        blind=parameters["blind"],
-        few_shot=parameters["few_shot"],
-    )
-    if parameters["plan"] is not None:
-        conductor = parameters["max_rounds"] > 0
-        rules = PlanRules(workers=len(pool.workers), max_steps=parameters["max_steps"], conductor=conductor)
-        parse_plan(parameters["plan"], rules)
-    pool.check_keys()
-    if parameters["budget_usd"] is not None:
-        check_priced(pool, planner)
-
-
 def _run(parameters: dict[str, Any], screen: Any) -> Any:
-    # Prefect's log lines would stand between the progress lines; the server keeps them for the UI.
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     screen.say("starting Prefect")
     from conductor_plugin.on_prefect.history import embedded_server, whole_history
 

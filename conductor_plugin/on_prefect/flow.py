@@ -5,20 +5,19 @@ prefect deployment run conductor/answer --param question="…"
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Annotated, Any
+from typing import Any
 
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.states import Failed
-from pydantic import Field
 
 from conductor_plugin.conduct import conduct
 from conductor_plugin.context import Message
 from conductor_plugin.on_prefect import tasks
 from conductor_plugin.on_prefect.artifact import write_artifact
 from conductor_plugin.on_prefect.blocks import resolve_pool
-from conductor_plugin.planners import make_planner
+from conductor_plugin.options import AnswerOptions, Positive, Reuse, prepare
 from conductor_plugin.receipt import Answer
 from conductor_plugin.rounds import Engine, Listener, PlanRefused, RoundJob, RoundResult, run_round
 
@@ -41,9 +40,9 @@ async def conductor(
     max_steps: int = 5,
     max_rounds: int = 0,
     run_all: bool = False,
-    budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None,
-    deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None,
-    reuse: tasks.Reuse = "run",
+    budget_usd: Positive | None = None,
+    deadline_s: Positive | None = None,
+    reuse: Reuse = "run",
 ) -> Answer | State[Answer]:
     """Answer a question by a planned workflow over a pool of models and tools.
 
@@ -69,9 +68,21 @@ async def conductor(
     Returns:
         The Answer. One without success is the data of a Failed state, so that its receipt is kept.
     """
-    members = (await resolve_pool(pool)).subset(only, exclude)
-    chosen = make_planner(members, planner, plan=plan, blind=blind, few_shot=few_shot)
-    members.check_keys()
+    options = AnswerOptions(
+        planner=planner,
+        plan=plan,
+        only=tuple(only),
+        exclude=tuple(exclude),
+        blind=blind,
+        few_shot=few_shot,
+        max_steps=max_steps,
+        max_rounds=max_rounds,
+        run_all=run_all,
+        budget_usd=budget_usd,
+        deadline_s=deadline_s,
+        reuse=reuse,
+    )
+    members, chosen = prepare(await resolve_pool(pool), options)
     tasks.REUSE.set(reuse)
     answer = await conduct(
         question,
@@ -83,12 +94,10 @@ async def conductor(
         run_all=run_all,
         budget_usd=budget_usd,
         deadline_s=deadline_s,
-        engine=_engine(),
+        engine=prefect_engine(),
         on_event=_hear,
     )
-    context = FlowRunContext.get()
-    if context and context.flow_run:
-        answer = answer.model_copy(update={"flow_run_id": str(context.flow_run.id)})
+    answer = answer.model_copy(update={"flow_run_id": flow_run_id()})
     await write_artifact(question, answer)
     if answer.status == "completed":
         return answer
@@ -103,7 +112,7 @@ _ROUND_LISTENER: ContextVar[Listener] = ContextVar("round_listener")
 @flow(name="conductor-round", persist_result=True, result_serializer="json", validate_parameters=False)
 async def conductor_round(job: RoundJob) -> RoundResult:
     """A later round of a question, as a subflow of `conductor`."""
-    return await run_round(job, _engine(), _ROUND_LISTENER.get())
+    return await run_round(job, prefect_engine(), _ROUND_LISTENER.get())
 
 
 async def _as_subflow(job: RoundJob, engine: Engine, on_event: Listener) -> RoundResult:
@@ -116,8 +125,15 @@ async def _as_subflow(job: RoundJob, engine: Engine, on_event: Listener) -> Roun
         _ROUND_LISTENER.reset(token)
 
 
-def _engine() -> Engine:
+def prefect_engine() -> Engine:
+    """Plans and steps as tasks, later rounds as subflows."""
     return Engine(propose=tasks.propose, step=tasks.step, round=_as_subflow)
+
+
+def flow_run_id() -> str | None:
+    """The id of the flow run that is running in this context."""
+    context = FlowRunContext.get()
+    return str(context.flow_run.id) if context and context.flow_run else None
 
 
 def _hear(event: object) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from prefect import task
@@ -11,6 +11,7 @@ from prefect.context import FlowRunContext, TaskRunContext
 from prefect.utilities.annotations import opaque, quote
 
 from conductor_plugin.context import build_messages
+from conductor_plugin.options import Reuse
 from conductor_plugin.planners.base import Planner, PlanRequest, Proposal, propose_once
 from conductor_plugin.policy import RetryPolicy
 from conductor_plugin.rounds import PLANNER_RETRIES
@@ -19,8 +20,10 @@ from conductor_plugin.worker_spec import WorkerSpec, digest
 
 # Whose results a run may take from storage instead of paying again: its own (`run`), any run's with the same
 # inputs (`always`), or none at all (`never`).
-Reuse = Literal["run", "always", "never"]
 REUSE: ContextVar[Reuse] = ContextVar("reuse", default="run")
+
+# Which of a batch's questions is being answered, as task run names and cache keys tell them apart.
+QUESTION: ContextVar[str | None] = ContextVar("question", default=None)
 
 # How many task runs each flow run of this process has started: what a drain waits for (see `history`).
 TASK_RUNS: ContextVar[dict[UUID, int] | None] = ContextVar("task_runs", default=None)
@@ -31,7 +34,7 @@ async def propose(planner: Planner, request: PlanRequest) -> Proposal:
     attempt = len(request.feedback) + 1
     _count()
     configured: Any = plan_task.with_options(
-        task_run_name="plan" if attempt == 1 else f"plan · attempt {attempt}", **_retry_options(PLANNER_RETRIES)
+        task_run_name=_named("plan" if attempt == 1 else f"plan · attempt {attempt}"), **_retry_options(PLANNER_RETRIES)
     )
     proposal: Proposal = await configured(quote(planner), quote(request))
     return proposal
@@ -45,7 +48,7 @@ async def step(job: StepJob, visible: Sequence[StepResult]) -> StepResult:
     """
     _count()
     configured: Any = step_task.with_options(
-        task_run_name=f"step-{job.index} · {job.name}", **_retry_options(policy_for(job))
+        task_run_name=_named(f"step-{job.index} · {job.name}"), **_retry_options(policy_for(job))
     )
     result: StepResult = await configured(quote(job), [opaque(earlier) for earlier in visible])
     return result
@@ -119,7 +122,12 @@ def _identity(worker: WorkerSpec) -> list[Any]:
 
 
 def _scope(context: TaskRunContext) -> str:
-    return "" if REUSE.get() == "always" else str(context.task_run.flow_run_id or "")
+    return "" if REUSE.get() == "always" else f"{context.task_run.flow_run_id or ''} {QUESTION.get() or ''}"
+
+
+def _named(name: str) -> str:
+    question = QUESTION.get()
+    return name if question is None else f"{question} · {name}"
 
 
 def _count() -> None:

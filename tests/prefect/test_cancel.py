@@ -51,7 +51,7 @@ def start(prefect_sqlite, upstream, tmp_path):
 
 
 def interrupted(process, upstream):
-    """Send SIGINT once the second call is in flight; the exit code, what was printed, and seconds until the call ended."""
+    """Send SIGINT once the second call is in flight; the exit code and what was printed."""
     told = []
     reader = threading.Thread(target=lambda: told.extend(process.stderr), daemon=True)
     reader.start()

@@ -108,7 +108,7 @@ def test_an_unknown_price_names_the_worker(upstream):
     pool = llm_pool(upstream.base_url)
     nameless = pool.workers[1].model_copy(update={"price": None, "model": "openai/nobody-knows-it"})
     pool = pool.model_copy(update={"workers": (pool.workers[0], nameless)})
-    with pytest.raises(InputError, match="worker 'b'.*price") as caught:
+    with pytest.raises(InputError, match=r"worker 'b'.*price") as caught:
         check_priced(pool, make_planner(pool, "template:solve"))
     assert caught.value.code == "unknown_price"
     own = workbench.pool_of("ok")

@@ -1,0 +1,176 @@
+"""The flow `conductor-batch`: many questions in one flow run, answers written as they come.
+
+On Prefect's SQLite default many flow runs at once stall one another; one flow run with many tasks does not.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+
+from conductor_plugin.budget import BUDGET, Budget
+from conductor_plugin.conduct import conduct
+from conductor_plugin.context import Message
+from conductor_plugin.errors import InputError
+from conductor_plugin.models import Frozen
+from conductor_plugin.on_prefect import tasks
+from conductor_plugin.on_prefect.blocks import resolve_pool
+from conductor_plugin.on_prefect.flow import flow_run_id, prefect_engine
+from conductor_plugin.options import AnswerOptions, prepare
+from conductor_plugin.receipt import Answer, total
+
+# Who hears of each answer in this process (the CLI's progress bar).
+ANSWERED: ContextVar[Callable[[Answer], None] | None] = ContextVar("answered", default=None)
+
+
+class BatchQuestion(Frozen):
+    """One line of a batch file; `id` defaults to the line's number."""
+
+    id: str
+    question: str
+    history: tuple[Message, ...] = ()
+
+
+class BatchSummary(Frozen):
+    """What a batch came to, questions answered by an earlier start of it included."""
+
+    questions: int
+    completed: int
+    not_completed: int
+    answered_before: int
+    cost_usd: float | None
+    results: str
+
+
+@flow(name="conductor-batch", persist_result=True, result_serializer="json")
+async def conductor_batch(
+    questions: str,
+    results: str,
+    pool: str | dict[str, Any] | None = None,
+    options: AnswerOptions | None = None,
+    concurrency: int = 8,
+) -> BatchSummary:
+    """Answer every question of a JSONL file, so many at a time; each answer is a line of `results` at once.
+
+    Args:
+        questions: Path of a file with a JSON object a line: `question`, and optionally `id` and `history`.
+        results: Path of the file that answers are added to. Questions that it has a completed answer to are
+            skipped, so that a batch goes on where it stopped.
+        pool: As for the flow `conductor`.
+        options: As for the flow `conductor`; the budget is for the whole batch, the deadline for each question.
+        concurrency: How many questions are in progress at a time.
+    """
+    options = options or AnswerOptions()
+    members, planner = prepare(await resolve_pool(pool), options)
+    asked = read_batch(Path(questions))
+    before = completed_ids(Path(results))
+    tasks.REUSE.set(options.reuse)
+    BUDGET.set(Budget(options.budget_usd) if options.budget_usd is not None else None)
+    slots = asyncio.Semaphore(concurrency)
+    answers: list[Answer] = []
+
+    async def one(item: BatchQuestion) -> None:
+        async with slots:
+            tasks.QUESTION.set(item.id)
+            answer = await conduct(
+                item.question,
+                pool=members,
+                planner=planner,
+                history=item.history,
+                max_steps=options.max_steps,
+                max_rounds=options.max_rounds,
+                run_all=options.run_all,
+                deadline_s=options.deadline_s,
+                engine=prefect_engine(),
+            )
+        answer = answer.model_copy(update={"flow_run_id": flow_run_id()})
+        append(Path(results), {"id": item.id, **answer.to_json()})
+        answers.append(answer)
+        if tell := ANSWERED.get():
+            tell(answer)
+
+    async with asyncio.TaskGroup() as group:
+        for item in asked:
+            if item.id not in before:
+                group.create_task(one(item))
+    completed = sum(answer.status == "completed" for answer in answers)
+    return BatchSummary(
+        questions=len(asked),
+        completed=completed + len(before),
+        not_completed=len(answers) - completed,
+        answered_before=len(before),
+        cost_usd=total([answer.usage.cost_usd for answer in answers]),
+        results=results,
+    )
+
+
+def append(path: Path, record: dict[str, Any]) -> None:
+    """Add one line to a results file; it is in the file when this returns."""
+    with path.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def read_batch(path: Path) -> list[BatchQuestion]:
+    """The questions of a batch file. InputError names the line that is wrong."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(f"cannot read the batch file {path}: {reason}", code="batch_unreadable") from None
+    questions = [_question(number, line, path) for number, line in enumerate(lines, 1) if line.strip()]
+    if not questions:
+        raise InputError(f"{path} holds no question; write one JSON object a line", code="batch_bad_line")
+    ids = [question.id for question in questions]
+    if twice := next((name for name in ids if ids.count(name) > 1), None):
+        raise InputError(f"{path}: the id {twice!r} stands twice", code="batch_bad_line")
+    return questions
+
+
+def _question(number: int, line: str, path: Path) -> BatchQuestion:
+    try:
+        content = json.loads(line)
+        question = BatchQuestion.model_validate({"id": str(number), **content, **_text_id(content)})
+    except (ValueError, TypeError):
+        question = None
+    if question is None or not question.question.strip():
+        raise InputError(
+            f'{path}, line {number}: write a JSON object like {{"id": "q1", "question": "…"}} '
+            '(optionally with "history": [{"role": …, "content": …}])',
+            code="batch_bad_line",
+        )
+    return question
+
+
+def _text_id(content: dict[str, Any]) -> dict[str, str]:
+    return {"id": str(content["id"])} if isinstance(content.get("id"), int) else {}
+
+
+def completed_ids(path: Path) -> set[str]:
+    """The questions that a results file has completed answers to.
+
+    A last line that a killed process left half written is cut off: its question is asked again. InputError if
+    any other line is no answer, since the file then is not a batch's.
+    """
+    if not path.exists():
+        return set()
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return {record["id"] for record in _records(whole, path) if record["status"] == "completed"}
+
+
+def _records(text: str, path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            record = json.loads(line)
+            _ = record["id"], record["status"]
+        except (ValueError, TypeError, KeyError):
+            raise InputError(
+                f"{path}, line {number} is no answer of a batch; name another results file", code="batch_bad_results"
+            ) from None
+        yield record
