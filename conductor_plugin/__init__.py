@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from conductor_plugin.graph import compile_steps as compile_steps
     from conductor_plugin.on_prefect.blocks import ConductorPool as ConductorPool
     from conductor_plugin.on_prefect.flow import conductor as conductor
+    from conductor_plugin.on_prefect.history import whole_history as whole_history
     from conductor_plugin.plan import Plan as Plan
     from conductor_plugin.plan import PlanRules as PlanRules
     from conductor_plugin.plan import parse_plan as parse_plan
@@ -49,6 +50,7 @@ _HOME = {
     "parse_plan": "plan",
     "render_plan": "plan",
     "run_graph": "run",
+    "whole_history": "on_prefect.history",
 }
 
 __all__ = sorted(_HOME)

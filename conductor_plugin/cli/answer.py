@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from conductor_plugin.cli.options import (
     json_option,
     planner_options,
     pool_options,
+    quiet_prefect,
     read_completion,
     read_question,
 )
@@ -74,8 +74,7 @@ def answer(
     pool = given["pool_file"]
     if not (pool or "").startswith("block/"):  # only Prefect's server knows a block; the flow checks the rest
         prepare(load_pool(pool), options)
-    # Prefect's log lines would stand between the progress lines; the server keeps them for the UI.
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    quiet_prefect()
     if batch_file is not None:
         from conductor_plugin.cli.batch import run_batch
 

@@ -1,6 +1,7 @@
 """Options that several commands share, and how what they hold is read."""
 
 import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,12 @@ class Positive(click.FloatRange):
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
+
+
+def quiet_prefect() -> None:
+    """Before Prefect is imported: no log lines between ours (the server keeps them), no telemetry and its notice."""
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    os.environ.setdefault("DO_NOT_TRACK", "1")
 
 
 def read_question(question: str, plan_file: str | None = None) -> str:

@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-import os
 from typing import Any
 from uuid import UUID
 
 import click
 
-from conductor_plugin.cli.options import json_option
+from conductor_plugin.cli.options import json_option, quiet_prefect
 from conductor_plugin.errors import ConductorError, InputError
 
 
@@ -25,7 +24,7 @@ def show(flow_run_id: str, as_json: bool) -> int:
         raise InputError(
             f"{flow_run_id!r} is no flow run id; it looks like 0193f1c2-8a5e-7c41-9d0e-3b2f6a7c8d9e", code="bad_run_id"
         ) from None
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    quiet_prefect()
     from conductor_plugin.on_prefect.history import embedded_server
 
     with embedded_server():
