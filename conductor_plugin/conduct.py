@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 
 from conductor_plugin.budget import BUDGET, Budget
 from conductor_plugin.context import Message
+from conductor_plugin.errors import LabelError
+from conductor_plugin.labels import cleared_pool, is_cleared, label_of, without_uncleared_fallbacks
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners.base import Planner
+from conductor_plugin.planners.given import GivenPlan
+from conductor_plugin.planners.prompted import PromptedPlanner
 from conductor_plugin.pool import Pool
 from conductor_plugin.pricing import check_priced
 from conductor_plugin.receipt import (
@@ -23,6 +27,7 @@ from conductor_plugin.receipt import (
     RoundRecord,
     RoundView,
     add_up,
+    error_record,
 )
 from conductor_plugin.rounds import Engine, Listener, PlanReady, RoundJob, RoundResult, add_usage, run_round
 from conductor_plugin.run import RunFinished
@@ -44,6 +49,7 @@ async def conduct(
     max_steps: int = 5,
     max_rounds: int = 0,
     run_all: bool = False,
+    label: str | None = None,
     budget_usd: float | None = None,
     deadline_s: float | None = None,
     engine: Engine | None = None,
@@ -51,7 +57,9 @@ async def conduct(
 ) -> Answer:
     """Answer a question. Failures come back as an Answer with a status and an error, not as exceptions.
 
-    `max_rounds` counts the rounds after the first. `budget_usd` and `deadline_s` are hard: calls that could
+    `max_rounds` counts the rounds after the first. `label` is the question's (default: the pool's lowest): only
+    workers that are cleared for it are offered to the planner, and a given plan that names another one is not
+    run. `budget_usd` and `deadline_s` are hard: calls that could
     break the budget are not made, those in flight at the deadline are cancelled; InputError if a price that
     the budget needs is unknown. Cancellation tells a partial Answer to `on_event` and raises CancelledError.
     """
@@ -59,14 +67,18 @@ async def conduct(
     if budget_usd is not None:  # without one of its own, a question is under its caller's, if there is one
         check_priced(pool, planner)
         token = BUDGET.set(Budget(budget_usd))
-    course = _Course(pool=pool, planner=planner)
+    label = label_of(pool, label)
+    course = _Course(pool=pool, planner=planner, label=label)
     status: AnswerStatus | None = None
     try:
+        course.pool = _permitted(pool, planner, label)
         async with asyncio.timeout(deadline_s) as clock:
             await _rounds(course, question, history, max_steps, max_rounds, run_all, engine or Engine(), on_event)
     except asyncio.CancelledError:
         on_event(Answered(course.as_answer("cancelled")))
         raise
+    except LabelError as error:
+        status, course.error = "stopped_label", error_record(error)
     except TimeoutError:
         if not clock.expired():
             raise
@@ -77,6 +89,19 @@ async def conduct(
     answer = course.as_answer(status)
     on_event(Answered(answer))
     return answer
+
+
+def _permitted(pool: Pool, planner: Planner, label: str) -> Pool:
+    """The pool as a question of that label may use it. LabelError if its planner or every worker may not see it."""
+    if isinstance(planner, PromptedPlanner) and not is_cleared(pool, planner.clearance, label):
+        raise LabelError(
+            f"the planner {planner.name} is cleared for {planner.clearance or pool.labels[0]}, not for {label}; "
+            "give it a clearance in the pool file, or use a template",
+            code="label",
+        )
+    if isinstance(planner, GivenPlan):  # its ids are those of the whole pool; the plan itself is checked
+        return without_uncleared_fallbacks(pool, label)
+    return cleared_pool(pool, label)
 
 
 async def _rounds(
@@ -103,6 +128,7 @@ async def _rounds(
             history=history,
             earlier=course.views,
             run_all=run_all,
+            label=course.label,
         )
         # The first round runs in the flow itself: a subflow for each would double the cost of a question.
         do = engine.round if number else run_round
@@ -116,6 +142,7 @@ class _Course:
 
     pool: Pool
     planner: Planner
+    label: str
     rounds: list[RoundRecord] = field(default_factory=list)
     views: tuple[RoundView, ...] = ()
     answer: str | None = None
@@ -173,7 +200,7 @@ class _Course:
             answer=self.answer,
             status=status,
             error=error,
-            label=self.pool.labels[0],
+            label=self.label,
             planner=self.tally,
             rounds=rounds,
             usage=add_up(self.tally, self.planner_calls, rounds),

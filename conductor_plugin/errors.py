@@ -6,6 +6,7 @@
         PoolError                  2   the pool file is unreadable or breaks a rule
       NoPlanError                  4   the planner gave no valid plan
       BudgetError                  3   the next call could break the budget, or a bill did
+      LabelError                   3   somebody would be shown more than their clearance allows
       WorkerError                  1   a step's worker failed
         TransientError                 worth another attempt: rate limit, 5xx, lost connection
           WorkerTimeout                took longer than the worker's `timeout_seconds`
@@ -63,6 +64,12 @@ class NoPlanError(ConductorError):
 
 class BudgetError(ConductorError):
     """The budget does not allow the next call, or a provider billed more than the worst case."""
+
+    exit_code = 3
+
+
+class LabelError(ConductorError):
+    """A worker, planner or server would be shown text above its clearance."""
 
     exit_code = 3
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from conductor_plugin.labels import label_of
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import PlanRules, parse_plan
 from conductor_plugin.planners import make_planner
@@ -27,6 +28,7 @@ class AnswerOptions(Frozen):
     max_steps: Annotated[int, Field(ge=1)] = 5
     max_rounds: Annotated[int, Field(ge=0)] = 0
     run_all: bool = False
+    label: str | None = None
     budget_usd: Positive | None = None
     deadline_s: Positive | None = None
     reuse: Reuse = "run"
@@ -44,6 +46,7 @@ def prepare(pool: Pool, options: AnswerOptions) -> tuple[Pool, Planner]:
         parse_plan(
             options.plan, PlanRules(workers=len(members.workers), max_steps=options.max_steps, conductor=conductor)
         )
+    label_of(members, options.label)
     members.check_keys()
     if options.budget_usd is not None:
         check_priced(members, planner)

@@ -5,7 +5,7 @@ Conductor explores instead of following what it has read about a brand).
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +34,8 @@ class Pool(Frozen):
             raise ValueError(f"pool_duplicate_name|two workers are named {twice!r}; names must be unique")
         if len(set(self.labels)) != len(self.labels) or not self.labels:
             raise ValueError("pool_bad_value|labels must be a list of different names, lowest first")
+        if self.planner and self.planner.clearance is not None and self.planner.clearance not in self.labels:
+            raise ValueError(f"pool_bad_value|the planner's clearance is none of the labels {', '.join(self.labels)}")
         for worker in self.workers:
             if worker.clearance is not None and worker.clearance not in self.labels:
                 raise ValueError(
@@ -76,6 +78,11 @@ class Pool(Frozen):
         )
         if not chosen:
             raise PoolError("no worker is left after --only and --exclude", code="pool_empty")
+        return self.of(chosen)
+
+    def of(self, workers: Iterable[WorkerSpec]) -> "Pool":
+        """This pool with these of its workers alone, renumbered; fallbacks that are not among them are dropped."""
+        chosen = tuple(workers)
         left = {worker.name for worker in chosen}
         members = tuple(
             worker.model_copy(update={"fallbacks": tuple(name for name in worker.fallbacks if name in left)})

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from conductor_plugin.context import Message, Seen
-from conductor_plugin.errors import BudgetError, ConductorError, NoPlanError, WorkerError
+from conductor_plugin.errors import BudgetError, ConductorError, LabelError, NoPlanError, WorkerError
 from conductor_plugin.graph import Step, compile_steps, plan_steps
+from conductor_plugin.labels import check_steps, label_of
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners.base import Feedback, Planner, PlanRequest, Proposal, propose_once
@@ -39,6 +40,7 @@ class RoundJob(Frozen):
     history: tuple[Message, ...] = ()
     earlier: tuple[RoundView, ...] = ()
     run_all: bool = False
+    label: str | None = None
 
 
 class RoundResult(Frozen):
@@ -170,6 +172,10 @@ async def _run(
         steps = list(plan_steps(proposal.plan, workers if job.rules.conductor else None))
     reasoning = proposal.plan.reasoning if proposal.plan else ""
     plan = record_plan(steps, workers, reasoning)
+    try:
+        check_steps(steps, job.pool, label_of(job.pool, job.label))
+    except LabelError as error:
+        return RoundResult(plan=plan, status="stopped_label", error=error_record(error))
     on_event(PlanReady(len(job.earlier), plan, tuple(steps)))
     if not steps:
         return RoundResult(plan=plan, kept=True)
@@ -177,6 +183,7 @@ async def _run(
 
     async def grow(results: Sequence[StepResult]) -> Sequence[Step]:
         more: Sequence[Step] = await planner_grows(request, results)  # type: ignore[misc]
+        check_steps(more, job.pool, label_of(job.pool, job.label))
         steps.extend(more)
         return more
 

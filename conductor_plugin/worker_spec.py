@@ -175,6 +175,7 @@ class PlannerSpec(Frozen):
     api_key_env: KeyName | None = None
     params: Params = Field(default_factory=dict)
     price: Price | None = None
+    clearance: str | None = None
 
 
 def _kinds() -> str:

@@ -60,7 +60,7 @@ def _failure(message: str, code: str, arguments: list[str]) -> dict[str, Any]:
         return {"schema": 1, "error": error}
     from conductor_plugin.receipt import Answer, ErrorRecord, PlannerRecord
 
-    status: Any = "cancelled" if code == "cancelled" else "failed"
+    status: Any = {"cancelled": "cancelled", "label": "stopped_label"}.get(code, "failed")
     return Answer(
         answer=None,
         status=status,

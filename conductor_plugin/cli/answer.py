@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from typing import Any
 
 import click
@@ -27,7 +28,7 @@ EXIT_CODES = {
     "no_plan": 4,
     "cancelled": 130,
 }
-OPTIONS = ("planner", "blind", "few_shot", "max_steps", "max_rounds", "run_all", "budget_usd", "reuse")
+OPTIONS = ("planner", "blind", "few_shot", "max_steps", "max_rounds", "run_all", "label", "budget_usd", "reuse")
 
 
 @click.command()
@@ -35,6 +36,7 @@ OPTIONS = ("planner", "blind", "few_shot", "max_steps", "max_rounds", "run_all",
 @pool_options
 @planner_options
 @click.option("--run-all", is_flag=True, help="Also run steps that cannot reach the answer.")
+@click.option("--label", help="The question's data label. Default: the pool's lowest.")
 @click.option("--budget-usd", type=Positive(), help="Hard cap on planner and workers.")
 @click.option("--deadline", type=Positive(), metavar="SECONDS", help="Hard limit on time.")
 @click.option(
@@ -58,6 +60,7 @@ def answer(
     **given: Any,
 ) -> int:
     """Answer QUESTION (`-`: read it from stdin) and print the answer with its receipt."""
+    from conductor_plugin.labels import SERVER_CLEARANCE, check_server, label_of
     from conductor_plugin.options import AnswerOptions, prepare
     from conductor_plugin.pool import load_pool
 
@@ -73,7 +76,8 @@ def answer(
     )
     pool = given["pool_file"]
     if not (pool or "").startswith("block/"):  # only Prefect's server knows a block; the flow checks the rest
-        prepare(load_pool(pool), options)
+        members, _ = prepare(load_pool(pool), options)
+        check_server(members, label_of(members, options.label), os.environ.get(SERVER_CLEARANCE))
     quiet_prefect()
     if batch_file is not None:
         from conductor_plugin.cli.batch import run_batch

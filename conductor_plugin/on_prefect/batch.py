@@ -5,6 +5,7 @@ On Prefect's SQLite default many flow runs at once stall one another; one flow r
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -16,6 +17,7 @@ from conductor_plugin.budget import BUDGET, Budget
 from conductor_plugin.conduct import conduct
 from conductor_plugin.context import Message
 from conductor_plugin.errors import InputError
+from conductor_plugin.labels import SERVER_CLEARANCE, check_server, label_of
 from conductor_plugin.models import Frozen
 from conductor_plugin.on_prefect import tasks
 from conductor_plugin.on_prefect.blocks import resolve_pool
@@ -66,6 +68,7 @@ async def conductor_batch(
     """
     options = options or AnswerOptions()
     members, planner = prepare(await resolve_pool(pool), options)
+    check_server(members, label_of(members, options.label), os.environ.get(SERVER_CLEARANCE))
     asked = read_batch(Path(questions))
     before = completed_ids(Path(results))
     tasks.REUSE.set(options.reuse)
@@ -84,6 +87,7 @@ async def conductor_batch(
                 max_steps=options.max_steps,
                 max_rounds=options.max_rounds,
                 run_all=options.run_all,
+                label=options.label,
                 deadline_s=options.deadline_s,
                 engine=prefect_engine(),
             )

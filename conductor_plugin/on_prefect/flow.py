@@ -3,6 +3,7 @@
 prefect deployment run conductor/answer --param question="…"
 """
 
+import os
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -14,6 +15,7 @@ from prefect.states import Failed
 
 from conductor_plugin.conduct import conduct
 from conductor_plugin.context import Message
+from conductor_plugin.labels import SERVER_CLEARANCE, check_server, label_of
 from conductor_plugin.on_prefect import tasks
 from conductor_plugin.on_prefect.artifact import write_artifact
 from conductor_plugin.on_prefect.blocks import resolve_pool
@@ -40,6 +42,7 @@ async def conductor(
     max_steps: int = 5,
     max_rounds: int = 0,
     run_all: bool = False,
+    label: str | None = None,
     budget_usd: Positive | None = None,
     deadline_s: Positive | None = None,
     reuse: Reuse = "run",
@@ -60,6 +63,8 @@ async def conductor(
         max_steps: The most steps that a plan may have.
         max_rounds: How often the Conductor may plan again after the first round.
         run_all: Also run steps that cannot reach the answer.
+        label: The question's data label. Default: the pool's lowest. Above the clearance of Prefect's server
+            (CONDUCTOR_SERVER_CLEARANCE) nothing is run.
         budget_usd: The most that planner and workers may cost, a hard cap.
         deadline_s: Seconds after which calls in flight are cancelled and the run stops.
         reuse: Whose stored results may stand in for a call: this run's own (`run`), those of any run with the
@@ -78,11 +83,13 @@ async def conductor(
         max_steps=max_steps,
         max_rounds=max_rounds,
         run_all=run_all,
+        label=label,
         budget_usd=budget_usd,
         deadline_s=deadline_s,
         reuse=reuse,
     )
     members, chosen = prepare(await resolve_pool(pool), options)
+    check_server(members, label_of(members, label), os.environ.get(SERVER_CLEARANCE))
     tasks.REUSE.set(reuse)
     answer = await conduct(
         question,
@@ -92,6 +99,7 @@ async def conductor(
         max_steps=max_steps,
         max_rounds=max_rounds,
         run_all=run_all,
+        label=label,
         budget_usd=budget_usd,
         deadline_s=deadline_s,
         engine=prefect_engine(),

@@ -32,7 +32,7 @@ def make_planner(
         load_template(name)
         return TemplatePlanner(template=name)
     if "/" in planner:
-        return _prompted(_settings(pool, planner), blind, few_shot)
+        return _prompted(*_reached(pool, planner), blind, few_shot)
     raise InputError(
         f"there is no planner {planner!r}; write template:NAME (template:solve, say) or a litellm model string "
         "with its provider (openai/gpt-5-mini, say)",
@@ -46,26 +46,26 @@ def _from_spec(pool: Pool, blind: bool, few_shot: str) -> Planner:
         load_template(spec.name)
         return TemplatePlanner(template=spec.name)
     if spec.kind == "prompted" and spec.model:
-        return _prompted(_llm(spec), blind, few_shot)
+        return _prompted(_llm(spec), spec.clearance, blind, few_shot)
     raise PoolError(
         "the pool's planner must be {kind: prompted, model: …} or {kind: template, name: …}", code="pool_bad_value"
     )
 
 
-def _prompted(llm: LLM, blind: bool, few_shot: str) -> Planner:
+def _prompted(llm: LLM, clearance: str | None, blind: bool, few_shot: str) -> Planner:
     if few_shot != "none":
         load_few_shot(few_shot)
-    return PromptedPlanner(llm=llm, blind=blind, few_shot=few_shot)
+    return PromptedPlanner(llm=llm, clearance=clearance, blind=blind, few_shot=few_shot)
 
 
-def _settings(pool: Pool, model: str) -> LLM:
-    """How to reach a model named on the command line: as the pool file reaches it, where it does."""
+def _reached(pool: Pool, model: str) -> tuple[LLM, str | None]:
+    """How to reach a model named on the command line, and its clearance: as the pool file has it, where it does."""
     if pool.planner and pool.planner.model == model:
-        return _llm(pool.planner)
+        return _llm(pool.planner), pool.planner.clearance
     for worker in pool.workers:
         if worker.model == model:
-            return llm_of(worker)
-    return LLM(model=model)
+            return llm_of(worker), worker.clearance
+    return LLM(model=model), None
 
 
 def _llm(spec: PlannerSpec) -> LLM:

@@ -24,6 +24,7 @@ class PromptedPlanner(Frozen):
     few_shot: str = "default"
     tries: int = 3
     timeout_seconds: float = 120.0
+    clearance: str | None = None
 
     @property
     def name(self) -> str:

@@ -77,6 +77,10 @@ def test_a_bad_plan_is_exit_2_with_its_code(capsys, write, text, code, command):
         (["answer", "q", "--plan", "nowhere.txt"], "plan_unreadable"),
         (["answer", "q", "--plan", "nowhere.txt", "--planner", "template:solve"], "plan_unreadable"),
         (["answer", "q", "--max-steps", "0"], "bad_option"),
+        (["answer", "q", "--budget-usd", "nan"], "bad_option"),
+        (["answer", "q", "--budget-usd", "0"], "bad_option"),
+        (["answer", "q", "--deadline", "inf"], "bad_option"),
+        (["answer", "q", "--label", "secret"], "label_unknown"),
         (["answer", "q", "--max-steps", "many"], "bad_option"),
         (["answer", "-", "--plan", "-"], "bad_option"),
         (["plan", "q", "--only", "calculator"], "template_no_worker"),
@@ -100,6 +104,14 @@ def test_an_unset_key_is_named_before_anything_starts(capsys, write, monkeypatch
     code, out, err = run(capsys, "answer", "q", "--pool", pool, "--json")
     assert (code, json.loads(out)["error"]["code"]) == (2, "pool_missing_env")
     assert "SOME_KEY" in err
+
+
+def test_text_above_the_servers_clearance_never_reaches_prefect(capsys, monkeypatch):
+    monkeypatch.delenv("CONDUCTOR_SERVER_CLEARANCE", raising=False)
+    code, out, err = run(capsys, "answer", "q", "--label", "confidential", "--json")
+    record = json.loads(out)
+    assert (code, record["status"], record["error"]["code"]) == (3, "stopped_label", "label")
+    assert "CONDUCTOR_SERVER_CLEARANCE" in err
 
 
 def test_plan_shows_lists_and_drawing_without_running(capsys):
