@@ -59,9 +59,9 @@ async def conduct(
 
     `max_rounds` counts the rounds after the first. `label` is the question's (default: the pool's lowest): only
     workers that are cleared for it are offered to the planner, and a given plan that names another one is not
-    run. `budget_usd` and `deadline_s` are hard: calls that could
-    break the budget are not made, those in flight at the deadline are cancelled; InputError if a price that
-    the budget needs is unknown. Cancellation tells a partial Answer to `on_event` and raises CancelledError.
+    run. `budget_usd` and `deadline_s` are hard: calls that could break the budget are not made, those in
+    flight at the deadline are cancelled; InputError if a price that the budget needs is unknown. Cancellation
+    tells a partial Answer to `on_event` and raises CancelledError.
     """
     token = None
     if budget_usd is not None:  # without one of its own, a question is under its caller's, if there is one

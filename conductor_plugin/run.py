@@ -31,6 +31,10 @@ from conductor_plugin.worker_spec import WorkerSpec
 if TYPE_CHECKING:
     import networkx
 
+# What a step without a result may have taken: a call that was cut off may have been billed.
+NO_BILL = WorkerReply(output="")
+UNKNOWN_BILL = WorkerReply(output="", prompt_tokens=None, completion_tokens=None, cost_usd=None)
+
 RunStep = Callable[[StepJob, Sequence[StepResult]], Awaitable[StepResult]]
 Grow = Callable[[Sequence[StepResult]], Awaitable[Sequence[Step]]]
 
@@ -132,14 +136,14 @@ class _Run:
         tasks: dict[int, asyncio.Task[StepResult | None]] = {}
         async with asyncio.TaskGroup() as group:
             for i in range(len(self.steps)):
-                if i not in self.results and i not in self.pruned:
+                if i not in self.records and i not in self.pruned:
                     tasks[i] = group.create_task(self._run(i, tasks))
 
     async def _run(self, i: int, tasks: dict[int, asyncio.Task[StepResult | None]]) -> StepResult | None:
         """Wait for the steps that step `i` may see, then execute it. None: it, or one of those, failed harmlessly."""
         visible = []
         for earlier in self.sees[i]:
-            result = self.results.get(earlier) or await tasks[earlier]
+            result = await tasks[earlier] if earlier in tasks else self.results.get(earlier)
             if result is None:
                 return None
             visible.append(result)
@@ -224,7 +228,7 @@ class _Run:
         worker = worker or workers[0]
         paid = any(w is not None and w.kind == "llm" for w in workers)
         unknown = status == "cancelled" or any(error.maybe_billed for error in failed)
-        reply = result.reply if result else WorkerReply(output="", cost_usd=None if paid and unknown else 0.0)
+        reply = result.reply if result else UNKNOWN_BILL if paid and unknown else NO_BILL
         name = worker.name if worker else self.names[i]
         self.records[i] = StepRecord(
             index=i,

@@ -85,7 +85,7 @@ async def run_step(job: StepJob, visible: Sequence[StepResult]) -> StepResult:
         failed.append(error)
         raise
     if any(error.maybe_billed for error in failed):
-        reply = reply.model_copy(update={"cost_usd": None})
+        reply = reply.model_copy(update={"cost_usd": None, "prompt_tokens": None, "completion_tokens": None})
     return StepResult(index=job.index, subtask=request.subtask, reply=reply, attempts=len(failed) + 1)
 
 

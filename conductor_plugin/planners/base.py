@@ -87,14 +87,10 @@ async def propose_once(planner: Planner, request: PlanRequest) -> Proposal:
         raise
     if not failed:
         return proposal
-    unknown = any(error.maybe_billed for error in failed)
-    return proposal.model_copy(
-        update={
-            "calls": proposal.calls + len(failed),
-            "attempts": 1 + len(failed),
-            "cost_usd": None if unknown else proposal.cost_usd,
-        }
-    )
+    update: dict[str, int | None] = {"calls": proposal.calls + len(failed), "attempts": 1 + len(failed)}
+    if any(error.maybe_billed for error in failed):
+        update |= {"cost_usd": None, "prompt_tokens": None, "completion_tokens": None}
+    return proposal.model_copy(update=update)
 
 
 def read_completion(completion: str, rules: PlanRules) -> Proposal:

@@ -188,6 +188,20 @@ async def test_growing_plans():
     assert len(CALLS) == 3
 
 
+async def test_a_growing_plan_does_not_run_a_failed_step_again():
+    SCRIPTS["bad"] = [permanent(), "never asked"]
+    turns = []
+
+    async def grow(results):
+        turns.append(len(results))
+        return [CallStep(worker=0, subtask="more")] if len(turns) < 3 else []
+
+    start = compile_steps([CallStep(worker=1), CallStep(worker=0, subtask="answer")])
+    receipt = await run_graph(start, pool=pool_of("echo", "scripted:bad"), question="q", grow=grow)
+    assert [name for name, _ in CALLS] == ["bad", "echo", "echo", "echo"]
+    assert [step.status for step in receipt.steps] == ["failed", "completed", "completed", "completed"]
+
+
 async def test_cancellation_reaches_the_calls_and_tells_the_receipt():
     told: list[object] = []
     steps = [CallStep(worker=0, subtask="quick 0.01"), CallStep(worker=0, subtask="slow 30", access=(0,))]
@@ -225,7 +239,8 @@ async def test_critical_path_is_no_longer_than_the_run():
 async def test_maybe_billed_attempts_make_the_cost_unknown():
     SCRIPTS["main"] = [TransientError("cut off", code="connection", maybe_billed=True), "fine"]
     receipt = await run_graph(compile_steps([CallStep(worker=0)]), pool=pool_of("scripted:main"), question="q")
-    assert (receipt.answer, receipt.steps[0].cost_usd) == ("fine", None)
+    step = receipt.steps[0]
+    assert (receipt.answer, step.cost_usd, step.prompt_tokens, step.completion_tokens) == ("fine", None, None, None)
 
 
 async def test_an_empty_graph_has_an_empty_receipt():
