@@ -19,8 +19,8 @@ OWN_PARAMS = {
     *("model", "messages", "stream", "n", "timeout", "num_retries", "max_retries", "api_base", "base_url"),
     *("drop_params", "fallbacks", "mock_response"),
 }
-BUILT_KINDS = ("llm", "local", "calculator", "number", "text")
-PLANNED_KINDS = ("python", "search", "mcp")
+BUILT_KINDS = ("llm", "local", "calculator", "number", "text", "python")
+PLANNED_KINDS = ("search", "mcp")
 CALLABLE_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 SECRET_BLOCK = re.compile(r"secret/[a-z0-9-]+")

@@ -61,7 +61,6 @@ REFUSED: dict[str, tuple[object, str, list[str]]] = {
     "no kind": (one_worker(kind=None), "pool_bad_value", ["'a'", "'kind'", "missing"]),
     "unknown kind": (one_worker(kind="lmm"), "pool_unknown_kind", ["'a'", "'lmm'", "calculator"]),
     "path as kind": (one_worker(kind="my/module:f"), "pool_unknown_kind", ["'a'", "package.module:callable"]),
-    "python": (one_worker(kind="python"), "pool_kind_not_built", ["'a'", "'python'", "not built yet"]),
     "search": (one_worker(kind="search"), "pool_kind_not_built", ["'a'", "'search'", "not built yet"]),
     "mcp": (one_worker(kind="mcp"), "pool_kind_not_built", ["'a'", "'mcp'", "not built yet"]),
     "llm without a model": (one_worker(model=None), "pool_bad_value", ["'a'", "model"]),
