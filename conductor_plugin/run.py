@@ -127,6 +127,7 @@ class _Run:
         self.graph = graph
         self.steps: list[Step] = [graph.nodes[i]["step"] for i in range(len(graph))]
         self.sees = [tuple(graph.predecessors(i)) for i in range(len(graph))]
+        self.workers = [self._workers(step) for step in self.steps]
         self.names = [self._name(step) for step in self.steps]
         self.needed = needed_steps(graph)
         self.pruned = set() if everything else set(graph.nodes) - self.needed
@@ -178,7 +179,7 @@ class _Run:
 
     async def _execute(self, i: int, visible: Sequence[StepResult]) -> tuple[StepResult, WorkerSpec | None]:
         """The step's result and who gave it: its worker, or the first of its fallbacks that succeeds."""
-        workers = self._workers(i)
+        workers = self.workers[i]
         for worker in workers[:-1]:
             with contextlib.suppress(WorkerError):
                 return await self.step(self._job(i, worker), visible), worker
@@ -189,9 +190,8 @@ class _Run:
         assert not isinstance(step, ConductorStep)
         return StepJob(index=i, step=step, worker=worker, question=self.question, history=self.history)
 
-    def _workers(self, i: int) -> list[WorkerSpec | None]:
+    def _workers(self, step: Step) -> list[WorkerSpec | None]:
         """A call's worker and its fallbacks, as far as the question's pool still has them; else nobody."""
-        step = self.steps[i]
         if not isinstance(step, CallStep):
             return [None]
         first = self.pool.workers[step.worker]
@@ -204,7 +204,7 @@ class _Run:
 
     def _blank(self, i: int) -> StepRecord:
         """The record of a step that never started."""
-        worker = self._workers(i)[0]
+        worker = self.workers[i][0]
         return StepRecord(
             index=i,
             worker=self.names[i],
@@ -224,11 +224,8 @@ class _Run:
         attempts: int = 0,
         worker: WorkerSpec | None = None,
     ) -> None:
-        workers = self._workers(i)
-        worker = worker or workers[0]
-        paid = any(w is not None and w.kind == "llm" for w in workers)
-        unknown = status == "cancelled" or any(error.maybe_billed for error in failed)
-        reply = result.reply if result else UNKNOWN_BILL if paid and unknown else NO_BILL
+        worker = worker or self.workers[i][0]
+        reply = result.reply if result else self._bill(i, status, failed)
         name = worker.name if worker else self.names[i]
         self.records[i] = StepRecord(
             index=i,
@@ -247,6 +244,12 @@ class _Run:
         )
         if self.on_event:
             self.on_event(StepFinished(self.records[i]))
+
+    def _bill(self, i: int, status: StepStatus, failed: Sequence[WorkerError]) -> WorkerReply:
+        """What a step without a result may have taken."""
+        paid = any(worker is not None and worker.kind == "llm" for worker in self.workers[i])
+        unknown = status == "cancelled" or any(error.maybe_billed for error in failed)
+        return UNKNOWN_BILL if paid and unknown else NO_BILL
 
     def in_order(self) -> list[StepResult]:
         """The results so far, in step order."""

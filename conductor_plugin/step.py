@@ -84,7 +84,7 @@ async def run_step(job: StepJob, visible: Sequence[StepResult]) -> StepResult:
         error.attempts = len(failed) + 1
         failed.append(error)
         raise
-    if any(error.maybe_billed for error in failed):
+    if failed and any(error.maybe_billed for error in failed):
         reply = reply.model_copy(update={"cost_usd": None, "prompt_tokens": None, "completion_tokens": None})
     return StepResult(index=job.index, subtask=request.subtask, reply=reply, attempts=len(failed) + 1)
 
