@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conductor_plugin.conduct import conduct as conduct
     from conductor_plugin.context import WorkerReply as WorkerReply
     from conductor_plugin.context import WorkerRequest as WorkerRequest
     from conductor_plugin.errors import ConductorError as ConductorError
@@ -43,7 +42,6 @@ _HOME = {
     "WorkerRequest": "context",
     "compile_plan": "graph",
     "compile_steps": "graph",
-    "conduct": "conduct",
     "conductor": "on_prefect.flow",
     "load_pool": "pool",
     "make_planner": "planners",

@@ -151,6 +151,8 @@ class _Course:
     critical_path_s: float = 0.0
     started: float = field(default_factory=time.perf_counter)
     running: RoundRecord | None = None
+    asked: PlanReady | None = None
+    running_path_s: float = 0.0
     planner_calls: int = 0
 
     def __post_init__(self) -> None:
@@ -162,8 +164,10 @@ class _Course:
         def heard(event: object) -> None:
             if isinstance(event, PlanReady):
                 self.running = RoundRecord(plan=event.plan, steps=())
+                self.asked = event
             elif isinstance(event, RunFinished) and self.running:
                 self.running = self.running.model_copy(update={"steps": event.receipt.steps})
+                self.running_path_s = event.receipt.critical_path_s
             on_event(event)
 
         return heard
@@ -195,15 +199,19 @@ class _Course:
         elif status == "completed" and not (self.answer or "").strip():
             status = "failed"
             error = ErrorRecord(code="empty_answer", message="the last step gave an empty answer; see its worker")
-        rounds = (*self.rounds, *([self.running] if self.running else []))
+        rounds, tally, calls, path_s = tuple(self.rounds), self.tally, self.planner_calls, self.critical_path_s
+        if self.running and self.asked:  # a round that was cut off
+            rounds = (*rounds, self.running)
+            tally, calls = add_usage(tally, self.asked.planner), calls + self.asked.planner_calls
+            path_s += self.running_path_s
         return Answer(
             answer=self.answer,
             status=status,
             error=error,
             label=self.label,
-            planner=self.tally,
+            planner=tally,
             rounds=rounds,
-            usage=add_up(self.tally, self.planner_calls, rounds),
+            usage=add_up(tally, calls, rounds),
             elapsed_s=time.perf_counter() - self.started,
-            critical_path_s=self.critical_path_s,
+            critical_path_s=path_s,
         )

@@ -5,7 +5,9 @@ the question, then a user/assistant pair for each visible step in order, then th
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
 
 from conductor_plugin.models import Frozen
 
@@ -48,7 +50,13 @@ class WorkerReply(Frozen):
     model: str | None = None
     prompt_tokens: int | None = 0
     completion_tokens: int | None = 0
-    cost_usd: float | None = 0.0
+    cost_usd: Annotated[float, Field(allow_inf_nan=False)] | None = 0.0
+
+    @field_validator("output")
+    @classmethod
+    def _is_text(cls, output: str) -> str:
+        """Half of a surrogate pair is no text and fits into no file; it becomes a question mark."""
+        return output.encode("utf-8", "replace").decode()
 
 
 def build_messages(request: WorkerRequest) -> list[Message]:

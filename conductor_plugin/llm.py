@@ -4,6 +4,7 @@ litellm takes seconds to import, so it is imported at the first call. Its own re
 retry layer, and it is not here.
 """
 
+import asyncio
 import os
 from collections.abc import Sequence
 from functools import cache
@@ -43,7 +44,7 @@ def price_of(llm: LLM) -> Price | None:
 
 
 async def _ask(llm: LLM, messages: Sequence[Message]) -> WorkerReply:
-    litellm = _litellm()
+    litellm = await asyncio.to_thread(_litellm)  # seconds at the first call, which must not stop the event loop
     key = await _api_key(llm)
     try:
         response = await litellm.acompletion(

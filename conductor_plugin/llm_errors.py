@@ -5,6 +5,7 @@ litellm's own classes cannot be unpickled and may carry a key that an upstream e
 
 import datetime
 import email.utils
+import math
 import re
 
 from conductor_plugin.errors import (
@@ -36,12 +37,14 @@ def translate(error: Exception, model: str, key: str | None) -> WorkerError:
     if isinstance(error, theirs.Timeout):
         return WorkerTimeout(f"{model} timed out", code="timeout", maybe_billed=True)
     code = str(getattr(error, "code", "") or "")
+    body = getattr(error, "body", None)
+    body = body if isinstance(body, dict) else {}
     if isinstance(error, theirs.ContextWindowExceededError) or code == "context_length_exceeded":
         return ContextTooLongError(sentence, code="context_too_long")
     if isinstance(error, theirs.ContentPolicyViolationError) or code == "content_policy_violation":
         return ContentPolicyError(sentence, code="content_policy")
     if isinstance(error, theirs.RateLimitError):
-        if "insufficient_quota" in str(error):
+        if "insufficient_quota" in (body.get("code"), body.get("type")) or "insufficient_quota" in str(error):
             return QuotaError(sentence, code="quota")
         return TransientError(sentence, code="rate_limit", retry_after_s=retry_after(error))
     if isinstance(error, theirs.APIConnectionError):
@@ -74,7 +77,8 @@ def retry_after(error: Exception) -> float | None:
     if value is None:
         return None
     try:
-        return max(float(value), 0.0)
+        seconds = float(value)
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
     except ValueError:
         pass
     try:

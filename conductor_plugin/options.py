@@ -7,7 +7,7 @@ from pydantic import Field
 from conductor_plugin.labels import label_of
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import PlanRules, parse_plan
-from conductor_plugin.planners import make_planner
+from conductor_plugin.planners import check_planner_key, make_planner
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.pool import Pool
 from conductor_plugin.pricing import check_priced
@@ -48,6 +48,7 @@ def prepare(pool: Pool, options: AnswerOptions) -> tuple[Pool, Planner]:
         )
     label_of(members, options.label)
     members.check_keys()
+    check_planner_key(planner)
     if options.budget_usd is not None:
         check_priced(members, planner)
     return members, planner

@@ -14,7 +14,7 @@ from conductor_plugin.models import Frozen
 
 Number = TypeVar("Number", int, float)
 StepStatus = Literal["completed", "failed", "cancelled", "not_started"]
-RunStatus = Literal["completed", "failed", "stopped_budget", "stopped_deadline", "cancelled"]
+RunStatus = Literal["completed", "failed", "stopped_budget", "stopped_policy", "cancelled"]
 AnswerStatus = Literal[
     "completed",
     "failed",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conductor_plugin.context import Message, Seen
-from conductor_plugin.errors import BudgetError, ConductorError, LabelError, NoPlanError, WorkerError
+from conductor_plugin.errors import BudgetError, ConductorError, LabelError, NoPlanError, PermanentError, WorkerError
 from conductor_plugin.graph import Step, compile_steps, plan_steps
 from conductor_plugin.labels import check_steps, label_of
 from conductor_plugin.models import Frozen
@@ -66,6 +66,8 @@ class PlanReady:
     round: int
     plan: PlanRecord
     steps: tuple[Step, ...]
+    planner: PlannerRecord
+    planner_calls: int
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ async def ask(
             proposal = await propose(planner, request)
             tally = add_usage(tally, proposal)
             calls += proposal.calls
+            if proposal.fault is None and proposal.plan is None and proposal.steps is None:
+                raise PermanentError(f"the planner {tally.name} gave neither a plan nor a fault", code="planner_raised")
             if proposal.fault is None:
                 return Asked(tally, calls, proposal)
             on_fault(proposal.fault.message)
@@ -137,6 +141,10 @@ async def ask(
         return Asked(tally.model_copy(update={"attempts": attempts}), calls + error.attempts, error=error)
     except ConductorError as error:
         return Asked(tally, calls, error=error)
+    except Exception as error:
+        return Asked(
+            tally, calls, error=PermanentError(f"the planner {tally.name} raised {error!r}", code="planner_raised")
+        )
 
 
 async def run_round(job: RoundJob, engine: Engine, on_event: Listener) -> RoundResult:
@@ -150,7 +158,7 @@ async def run_round(job: RoundJob, engine: Engine, on_event: Listener) -> RoundR
         assert asked.error is not None
         result = RoundResult(status=_status(asked.error), error=error_record(asked.error))
     else:
-        result = await _run(job, request, asked.proposal, engine, on_event)
+        result = await _run(job, request, asked, asked.proposal, engine, on_event)
     return result.model_copy(update={"planner": asked.planner, "planner_calls": asked.calls})
 
 
@@ -162,21 +170,25 @@ def _status(error: ConductorError) -> AnswerStatus:
 
 
 async def _run(
-    job: RoundJob, request: PlanRequest, proposal: Proposal, engine: Engine, on_event: Listener
+    job: RoundJob, request: PlanRequest, asked: Asked, proposal: Proposal, engine: Engine, on_event: Listener
 ) -> RoundResult:
     workers = len(job.pool.workers)
     if proposal.steps is not None:
         steps = list(proposal.steps)
     else:
-        assert proposal.plan is not None
+        assert proposal.plan is not None  # `ask` gives no other
         steps = list(plan_steps(proposal.plan, workers if job.rules.conductor else None))
     reasoning = proposal.plan.reasoning if proposal.plan else ""
     plan = record_plan(steps, workers, reasoning)
     try:
+        graph = compile_steps(steps)
         check_steps(steps, job.pool, label_of(job.pool, job.label))
     except LabelError as error:
         return RoundResult(plan=plan, status="stopped_label", error=error_record(error))
-    on_event(PlanReady(len(job.earlier), plan, tuple(steps)))
+    except (ValueError, IndexError) as error:
+        message = f"the planner {job.planner.name} gave steps that are no graph of this pool: {error}"
+        return RoundResult(plan=plan, status="no_plan", error=ErrorRecord(code="bad_steps", message=message))
+    on_event(PlanReady(len(job.earlier), plan, tuple(steps), asked.planner, asked.calls))
     if not steps:
         return RoundResult(plan=plan, kept=True)
     planner_grows = getattr(job.planner, "grow", None)
@@ -188,7 +200,7 @@ async def _run(
         return more
 
     receipt = await run_graph(
-        compile_steps(steps),
+        graph,
         pool=job.pool,
         question=job.question,
         history=job.history,

@@ -31,6 +31,13 @@ from conductor_plugin.worker_spec import WorkerSpec
 if TYPE_CHECKING:
     import networkx
 
+# Errors that are a stop rather than a failure, by code.
+STOPPED: dict[str, RunStatus] = {
+    "budget": "stopped_budget",
+    "billed_beyond": "stopped_budget",
+    "content_policy": "stopped_policy",
+}
+
 # What a step without a result may have taken: a call that was cut off may have been billed.
 NO_BILL = WorkerReply(output="")
 UNKNOWN_BILL = WorkerReply(output="", prompt_tokens=None, completion_tokens=None, cost_usd=None)
@@ -96,7 +103,7 @@ async def run_graph(
         raise
     except Exception as error:
         run.error = run.error or error_record(error)
-        status = "stopped_budget" if run.out_of_budget else "failed"
+        status = STOPPED.get(run.error.code, "failed")
     receipt = run.receipt(status, time.perf_counter() - started)
     if on_event:
         on_event(RunFinished(receipt))
@@ -120,7 +127,6 @@ class _Run:
         self.records: dict[int, StepRecord] = {}
         self.pruned: set[int] = set()
         self.error: ErrorRecord | None = None
-        self.out_of_budget = False
 
     def take(self, graph: "networkx.DiGraph[int]", *, everything: bool) -> None:
         """Start from a graph, or from one that has grown: what is done already stays."""
@@ -162,7 +168,6 @@ class _Run:
             self._finish(i, status="cancelled", started=started, failed=failed, attempts=len(failed) + 1)
             raise
         except BudgetError as error:
-            self.out_of_budget = True
             refused = error.code == "budget" and not failed
             self._finish(i, status="not_started" if refused else "failed", failed=failed, attempts=len(failed))
             self.error = error_record(error)

@@ -1,14 +1,13 @@
 """One step, executed once: the unit that the flow wraps in a Prefect task and others in `with_retries`."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 
 from conductor_plugin.context import Message, Seen, WorkerReply, WorkerRequest
-from conductor_plugin.errors import ConductorError, PermanentError, WorkerError, WorkerTimeout
+from conductor_plugin.errors import BudgetError, ConductorError, PermanentError, WorkerError, WorkerTimeout
 from conductor_plugin.graph import CallStep, ReduceStep
 from conductor_plugin.limits import gate
 from conductor_plugin.models import Frozen
@@ -112,20 +111,24 @@ async def _call(job: StepJob, request: WorkerRequest) -> WorkerReply:
 
 
 async def _timed(worker: WorkerSpec, request: WorkerRequest) -> WorkerReply:
-    started = time.monotonic()
     try:
-        async with asyncio.timeout(worker.timeout_seconds):
+        async with asyncio.timeout(worker.timeout_seconds) as clock:
             return await call_worker(worker, request)
-    except ConductorError:
+    except (WorkerError, BudgetError):
         raise
-    except TimeoutError:
-        raise WorkerTimeout(
-            f"worker {worker.name!r} gave no answer in {time.monotonic() - started:.0f} s "
-            f"(its timeout_seconds is {worker.timeout_seconds:g})",
-            code="worker_timeout",
-            maybe_billed=worker.kind == "llm",
-        ) from None
+    except ConductorError as error:
+        raise PermanentError(str(error), code=error.code) from None
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) and task.cancelling():
+            raise
+        raise PermanentError(f"worker {worker.name!r} raised CancelledError", code="worker_raised") from None
     except Exception as error:
+        if isinstance(error, TimeoutError) and clock.expired():
+            raise WorkerTimeout(
+                f"worker {worker.name!r} gave no answer in {worker.timeout_seconds:g} s, its timeout_seconds",
+                code="worker_timeout",
+                maybe_billed=worker.kind == "llm",
+            ) from None
         raise PermanentError(
             f"worker {worker.name!r} raised {type(error).__name__}: {error}", code="worker_raised"
         ) from error

@@ -84,8 +84,8 @@ Params = Annotated[dict[str, Any], AfterValidator(_no_secrets)]
 class Price(Frozen):
     """USD per million tokens."""
 
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
 
 
 class LLM(Frozen):
@@ -111,12 +111,12 @@ class WorkerSpec(Frozen):
     tags: tuple[str, ...] = ()
     clearance: str | None = None
     price: Price | None = None
-    timeout_seconds: float = Field(default=120.0, gt=0)
+    timeout_seconds: float = Field(default=120.0, gt=0, allow_inf_nan=False)
     retries: int = Field(default=3, ge=0, le=20)
     fallbacks: tuple[str, ...] = ()
     max_concurrency: int | None = Field(default=None, ge=1)
     global_limit: str | None = None
-    requests_per_minute: float | None = Field(default=None, gt=0)
+    requests_per_minute: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     @field_validator("kind")
     @classmethod
@@ -176,6 +176,12 @@ class PlannerSpec(Frozen):
     params: Params = Field(default_factory=dict)
     price: Price | None = None
     clearance: str | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "PlannerSpec":
+        if not (self.kind == "prompted" and self.model) and not (self.kind == "template" and self.name):
+            raise ValueError("pool_bad_value|a planner is {kind: prompted, model: …} or {kind: template, name: …}")
+        return self
 
 
 def _kinds() -> str:

@@ -5,6 +5,8 @@ gave no valid plan; 130 interrupted; 1 anything else. With --json, stdout holds 
 else, on failure too.
 """
 
+import asyncio
+import contextlib
 import json
 import sys
 from typing import Any
@@ -39,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = _fail(f"{error.format_message()} (see {where} --help)", "bad_option", 2, arguments)
     except ConductorError as error:
         code = _fail(str(error), error.code, error.exit_code, arguments)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, asyncio.CancelledError, click.Abort):
         code = _fail("interrupted", "cancelled", 130, arguments)
     except Exception as error:
         code = _fail(f"{type(error).__name__}: {error}", "internal_error", 1, arguments)
@@ -47,9 +49,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _fail(message: str, code: str, exit_code: int, arguments: list[str]) -> int:
-    print(f"conductor: {message}", file=sys.stderr)
-    if "--json" in arguments:
-        print(json.dumps(_failure(message, code, arguments), ensure_ascii=False))
+    with contextlib.suppress(OSError):  # a full disk or a closed pipe must not hide the exit code
+        print(f"conductor: {message}", file=sys.stderr)
+        if "--json" in arguments:
+            print(json.dumps(_failure(message, code, arguments), ensure_ascii=False), flush=True)
     return exit_code
 
 

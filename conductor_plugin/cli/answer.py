@@ -92,7 +92,7 @@ def _answer(parameters: dict[str, Any], as_json: bool) -> int:
     with Screen() as screen:
         try:
             result = _run(parameters, screen)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, asyncio.CancelledError):
             if screen.answer is None:
                 raise
             result = screen.answer

@@ -14,7 +14,7 @@ from conductor_plugin.errors import InputError
 F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_QUESTION = 400_000  # bytes; Prefect refuses flow parameters of more than 512 KiB
 
-POOL_HELP = "Pool file (YAML), or block/NAME of a Prefect block. Default: the embedded pool."
+POOL_HELP = "Pool file (YAML); for answer also block/NAME of a Prefect block. Default: the embedded pool."
 
 
 def pool_options(command: F) -> F:
@@ -83,7 +83,9 @@ def read_question(question: str, plan_file: str | None = None) -> str:
         question = _stdin()
     if not question.strip():
         raise InputError("the question is empty; write it after the command, or - to read stdin", code="empty_question")
-    size = len(question.encode("utf-8", "replace"))
+    if "\0" in question or any("\ud800" <= c <= "\udfff" for c in question):
+        raise InputError("the question holds a NUL or bytes that are not UTF-8 text", code="question_not_text")
+    size = len(question.encode())
     if size > LONGEST_QUESTION:
         raise InputError(f"the question has {size} bytes; the limit is {LONGEST_QUESTION}", code="question_too_long")
     return question
@@ -106,6 +108,8 @@ def read_text(path: str, code: str) -> str:
 
 
 def _stdin() -> str:
+    if sys.stdin is None:
+        raise InputError("stdin is closed", code="bad_option")
     try:
         return sys.stdin.buffer.read().decode("utf-8").strip("\n")
     except UnicodeDecodeError:

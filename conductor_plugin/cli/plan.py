@@ -37,7 +37,7 @@ def plan(
     from conductor_plugin.drawing import terminal
     from conductor_plugin.graph import compile_steps, levels, needed_steps, plan_steps
     from conductor_plugin.plan import PlanRules
-    from conductor_plugin.planners import make_planner
+    from conductor_plugin.planners import check_planner_key, make_planner
     from conductor_plugin.planners.base import PlanRequest
     from conductor_plugin.pool import load_pool
     from conductor_plugin.rounds import ask, record_plan
@@ -45,6 +45,7 @@ def plan(
     text = read_question(question, plan_file)
     pool = load_pool(pool_file).subset(only, exclude)
     chosen = make_planner(pool, planner, plan=read_completion(plan_file), blind=blind, few_shot=few_shot)
+    check_planner_key(chosen)
     workers = len(pool.workers)
     rules = PlanRules(workers=workers, max_steps=max_steps, conductor=max_rounds > 0)
     asked = asyncio.run(ask(chosen, PlanRequest(question=text, pool=pool, rules=rules)))

@@ -64,7 +64,7 @@ class Screen:
         if not self.console.is_terminal:
             self.console.print(Text(f"{text} started" if running else text))
             return
-        self._lines[index] = Spinner("dots", text=text) if running else Text(text)
+        self._lines[index] = Spinner("dots", text=Text(plain(text))) if running else Text(text)
         grid = Table.grid()
         for i in sorted(self._lines):
             grid.add_row(self._lines[i])

@@ -20,7 +20,7 @@ from conductor_plugin.on_prefect import tasks
 from conductor_plugin.on_prefect.artifact import write_artifact
 from conductor_plugin.on_prefect.blocks import resolve_pool
 from conductor_plugin.options import AnswerOptions, Positive, Reuse, prepare
-from conductor_plugin.receipt import Answer
+from conductor_plugin.receipt import Answer, PlannerRecord, error_record
 from conductor_plugin.rounds import Engine, Listener, PlanRefused, RoundJob, RoundResult, run_round
 
 # Who hears of steps starting and finishing in this process (the CLI's progress display). Not a flow
@@ -106,31 +106,38 @@ async def conductor(
         on_event=_hear,
     )
     answer = answer.model_copy(update={"flow_run_id": flow_run_id()})
-    await write_artifact(question, answer)
+    try:
+        await write_artifact(question, answer)
+    except Exception as error:  # an answer that was paid for is not lost for its artifact
+        get_run_logger().warning("The run's artifact could not be written: %s", type(error).__name__)
     if answer.status == "completed":
         return answer
     assert answer.error is not None
     return Failed(message=f"{answer.status}: {answer.error.message}", data=answer)
 
 
-# The listener of the question whose later round is about to run; like LISTENER, no parameter.
-_ROUND_LISTENER: ContextVar[Listener] = ContextVar("round_listener")
+# The later round that is about to run and who hears of it. No parameters of the subflow: those are shown in the
+# UI and limited in size, and a round's outputs are neither.
+_ROUND: ContextVar[tuple[RoundJob, Listener]] = ContextVar("round")
 
 
 @flow(name="conductor-round", persist_result=True, result_serializer="json", validate_parameters=False)
-async def conductor_round(job: RoundJob) -> RoundResult:
+async def conductor_round(number: int) -> RoundResult:
     """A later round of a question, as a subflow of `conductor`."""
-    return await run_round(job, prefect_engine(), _ROUND_LISTENER.get())
+    job, on_event = _ROUND.get()
+    return await run_round(job, prefect_engine(), on_event)
 
 
 async def _as_subflow(job: RoundJob, engine: Engine, on_event: Listener) -> RoundResult:
-    token = _ROUND_LISTENER.set(on_event)
+    token = _ROUND.set((job, on_event))
+    number = len(job.earlier)
     try:
-        named = conductor_round.with_options(flow_run_name=f"round-{len(job.earlier)}")
-        result: RoundResult = await named(job)
+        result: RoundResult = await conductor_round.with_options(flow_run_name=f"round-{number}")(number)
         return result
+    except Exception as error:  # what earlier rounds answered is not lost for it
+        return RoundResult(planner=PlannerRecord(name=job.planner.name), status="failed", error=error_record(error))
     finally:
-        _ROUND_LISTENER.reset(token)
+        _ROUND.reset(token)
 
 
 def prefect_engine() -> Engine:

@@ -7,6 +7,9 @@ waiting for it cures both.
 
 import asyncio
 import contextlib
+import logging
+import signal
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from uuid import UUID
@@ -39,22 +42,55 @@ def embedded_server() -> Iterator[bool]:
             PREFECT_SERVER_ANALYTICS_ENABLED: False,
         }
     ):
+        _start_server()
         yield True
+
+
+def _start_server() -> None:
+    """Start the temporary server, out of reach of Ctrl-C.
+
+    A terminal sends SIGINT to the whole process group. The server is started from a thread that blocks the
+    signal, and inherits that: so the run that Ctrl-C cancels can still tell the server how it ended.
+    """
+    from prefect.server.api.server import SubprocessASGIServer
+
+    failed: list[BaseException] = []
+
+    def start() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            SubprocessASGIServer().start()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=start, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)  # in short turns, so that Ctrl-C gets through to this thread
+    if failed:
+        raise failed[0]
 
 
 @contextlib.asynccontextmanager
 async def whole_history(timeout_s: float = 60.0) -> AsyncIterator[None]:
     """Runs of `conductor` inside leave no task run unrecorded: on exit, wait until the server has all of them.
 
-    A process that ends earlier loses the events that the server has not written yet.
+    A process that ends earlier loses the events that the server has not written yet. A history that stays
+    incomplete is a warning: the answer itself is not lost for it.
     """
     counts: dict[UUID, int] = {}
     token = TASK_RUNS.set(counts)
     try:
         yield
+    except BaseException:
+        timeout_s = min(timeout_s, 3.0)
+        raise
     finally:
         TASK_RUNS.reset(token)
-        await drain(counts, timeout_s)
+        try:
+            await drain(counts, timeout_s)
+        except Exception as error:
+            logging.getLogger(__name__).warning("The run's history may be incomplete: %s", error)
 
 
 async def drain(expected: Mapping[UUID, int], timeout_s: float) -> None:

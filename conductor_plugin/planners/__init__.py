@@ -1,5 +1,7 @@
 """Planners: one file each. `make_planner` turns what a person wrote into one."""
 
+import os
+
 from conductor_plugin.errors import InputError, PoolError
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.planners.given import GivenPlan
@@ -45,11 +47,7 @@ def _from_spec(pool: Pool, blind: bool, few_shot: str) -> Planner:
     if spec.kind == "template" and spec.name:
         load_template(spec.name)
         return TemplatePlanner(template=spec.name)
-    if spec.kind == "prompted" and spec.model:
-        return _prompted(_llm(spec), spec.clearance, blind, few_shot)
-    raise PoolError(
-        "the pool's planner must be {kind: prompted, model: …} or {kind: template, name: …}", code="pool_bad_value"
-    )
+    return _prompted(_llm(spec), spec.clearance, blind, few_shot)
 
 
 def _prompted(llm: LLM, clearance: str | None, blind: bool, few_shot: str) -> Planner:
@@ -73,3 +71,13 @@ def _llm(spec: PlannerSpec) -> LLM:
     return LLM(
         model=spec.model, api_base=spec.api_base, api_key_env=spec.api_key_env, params=spec.params, price=spec.price
     )
+
+
+def check_planner_key(planner: Planner) -> None:
+    """PoolError `pool_missing_env` if the planner's `api_key_env` names a variable that is not set."""
+    name = planner.llm.api_key_env if isinstance(planner, PromptedPlanner) else None
+    if name and not name.startswith("secret/") and not os.environ.get(name):
+        raise PoolError(
+            f"the planner {planner.name} needs the environment variable {name}, which is not set; export it",
+            code="pool_missing_env",
+        )

@@ -82,7 +82,7 @@ def _earlier(view: RoundView) -> str:
     """What the last round leaves to the planner: its lists, and the outputs it may see."""
     plan = view.plan
     outputs = "\n".join(
-        f"--- output of step {seen.index} ---\n{seen.output if seen.output.strip() else NO_ANSWER}"
+        f"output of step {seen.index}:\n{_quoted(seen.output if seen.output.strip() else NO_ANSWER)}"
         for seen in view.outputs
     )
     return (
@@ -91,9 +91,13 @@ def _earlier(view: RoundView) -> str:
         f"subtasks = {list(plan.subtasks)}\n"
         f"access_list = {[a if a == 'all' else list(a) for a in plan.access_list]}\n"
         f"{outputs or 'You chose to see no outputs.'}\n"
-        "--- end ---\n"
         "Design a workflow that corrects or completes the answer, or write three empty lists to keep it as it is.\n"
     )
+
+
+def _quoted(text: str) -> str:
+    """Worker output as data: every line is marked, so that nothing in it can pass for the prompt's own words."""
+    return "\n".join(f"> {line}" for line in text.splitlines())
 
 
 @cache

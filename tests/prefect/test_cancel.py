@@ -28,11 +28,13 @@ def start(prefect_sqlite, upstream, tmp_path):
     (tmp_path / "pool.yaml").write_text(json.dumps({"workers": [worker]}))
     plan = Plan(model_id=(0, 0), subtasks=("first", "second"), access_list=((), (0,)))
     (tmp_path / "plan.txt").write_text(render_plan(plan))
-    environment = {**os.environ, "PREFECT_API_URL": prefect_sqlite, "PREFECT_HOME": str(tmp_path / "home")}
     command = [CONDUCTOR, "answer", "q", "--pool", tmp_path / "pool.yaml", "--plan", tmp_path / "plan.txt"]
     processes = []
 
-    def start(*options):
+    def start(*options, server=prefect_sqlite):
+        environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "home")}
+        if server:
+            environment["PREFECT_API_URL"] = server
         process = subprocess.Popen(
             [*command, *options],
             stdout=subprocess.PIPE,
@@ -50,7 +52,7 @@ def start(prefect_sqlite, upstream, tmp_path):
         process.wait()
 
 
-def interrupted(process, upstream):
+def interrupted(process, upstream, kill=os.kill):
     """Send SIGINT once the second call is in flight; the exit code and what was printed."""
     told = []
     reader = threading.Thread(target=lambda: told.extend(process.stderr), daemon=True)
@@ -59,11 +61,21 @@ def interrupted(process, upstream):
     while len(upstream.requests) < 2:
         assert time.monotonic() < deadline, told
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    kill(process.pid, signal.SIGINT)
     out = process.stdout.read()
     code = process.wait(30)
     reader.join(5)
     return code, out, "".join(told)
+
+
+def test_ctrl_c_on_a_terminal_with_the_embedded_server(start, upstream, tmp_path):
+    """A terminal signals the whole process group: the temporary server too must not die of it."""
+    process = start("--json", server=None)
+    code, out, err = interrupted(process, upstream, os.killpg)
+    record = json.loads(out)
+    assert (code, record["status"]) == (130, "cancelled"), err
+    assert [step["status"] for step in record["rounds"][0]["steps"]] == ["completed", "cancelled"]
+    assert group_is_empty(process.pid)
 
 
 def group_is_empty(pid):

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from conductor_plugin.conduct import Answered, conduct
+from conductor_plugin.graph import CallStep, ConductorStep, Step
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners import make_planner
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
@@ -182,3 +183,48 @@ async def test_cancellation_tells_a_partial_answer():
     assert answer.status == "cancelled"
     assert [step.status for step in answer.rounds[0].steps] == ["completed", "cancelled"]
     assert Answer.model_validate(answer.to_json()) == answer
+
+
+class Odd(Scripted):
+    """A planner that does what no planner should."""
+
+    completions: tuple[str, ...] = ()
+    steps: tuple[Step, ...] | None = None
+    error: str = ""
+
+    async def propose(self, request: PlanRequest) -> Proposal:
+        if self.error:
+            raise ValueError(self.error)
+        return Proposal(steps=self.steps)
+
+
+@pytest.mark.parametrize(
+    "planner",
+    [
+        Odd(error="boom"),
+        Odd(),
+        Odd(steps=(CallStep(worker=7),)),
+        Odd(steps=(CallStep(worker=0, access=(3,)),)),
+        Odd(steps=(ConductorStep(), CallStep(worker=0))),
+    ],
+    ids=str,
+)
+async def test_an_answer_comes_back_whatever_the_planner_does(planner):
+    answer = await conduct("q", pool=pool_of("ok"), planner=planner)
+    assert answer.status in ("failed", "no_plan")
+    assert answer.error is not None
+    assert answer.error.code in ("planner_raised", "bad_steps")
+
+
+async def test_a_cancelled_receipt_has_what_the_planner_took():
+    told: list[object] = []
+    planner = Scripted(completions=(plan((0, "slow 30", [])),))
+    task = asyncio.create_task(conduct("q", pool=pool_of("sleeper"), planner=planner, on_event=told.append))
+    while not workbench.RUNNING["slow 30"]:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    answer = next(event.answer for event in told if isinstance(event, Answered))
+    assert (answer.planner.attempts, answer.planner.prompt_tokens, answer.usage.calls) == (1, 10, 2)
+    assert answer.critical_path_s > 0

@@ -16,6 +16,8 @@ FAMILY = {
     "PlanError": ("InputError", 2),
     "PoolError": ("InputError", 2),
     "NoPlanError": ("ConductorError", 4),
+    "BudgetError": ("ConductorError", 3),
+    "LabelError": ("ConductorError", 3),
     "WorkerError": ("ConductorError", 1),
     "TransientError": ("WorkerError", 1),
     "WorkerTimeout": ("TransientError", 1),

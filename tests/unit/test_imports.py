@@ -84,3 +84,11 @@ def test_the_core_environment_has_no_torch():
         pytest.skip("no core environment here: run make test")
     result = subprocess.run([python, "-c", "import torch"], capture_output=True, text=True)
     assert "No module named 'torch'" in result.stderr
+
+
+def test_no_public_name_is_hidden_by_a_module():
+    """Importing a submodule sets an attribute of its name on the package."""
+    import conductor_plugin
+
+    modules = {path.stem for path in (ROOT / "conductor_plugin").iterdir()}
+    assert not modules & set(conductor_plugin.__all__)

@@ -163,7 +163,7 @@ class BusyPlanner:
         self.script = Script(SOON, DONE)
 
     async def propose(self, request: PlanRequest) -> Proposal:
-        return Proposal(completion=await self.script(), calls=1)
+        return Proposal(completion=await self.script(), steps=(), calls=1)
 
 
 async def test_a_planner_waits_as_long_as_its_provider_asks(slept: list[float]) -> None:

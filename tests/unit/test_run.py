@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from conductor_plugin.context import Message
 from conductor_plugin.errors import TransientError
 from conductor_plugin.graph import CallStep, ReduceStep, compile_steps, needed_steps
+from conductor_plugin.pool import pool_from
 from conductor_plugin.run import RunFinished, StepFinished, StepStarted, run_graph
 from tests.unit import workbench
 from tests.unit.workbench import CALLS, OVERLAPS, SCRIPTS, permanent, pool_of, transient
@@ -155,14 +157,59 @@ async def test_a_fallback_outside_the_questions_pool_is_not_used():
     assert [name for name, _ in CALLS] == ["bad"]
 
 
-@pytest.mark.parametrize("broken", [ValueError("boom"), KeyError("x"), RuntimeError("Retry-After: 5")])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *(ValueError("boom"), KeyError("x"), RuntimeError("Retry-After: 5"), TimeoutError("mine")),
+        *(SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()),
+    ],
+    ids=repr,
+)
 async def test_any_exception_of_a_worker_becomes_a_failed_receipt(broken):
     SCRIPTS["main"] = [broken]
     receipt = await run_graph(compile_steps([CallStep(worker=0)]), pool=pool_of("scripted:main"), question="q")
     assert receipt.status == "failed"
     assert receipt.error is not None
     assert receipt.error.code == "worker_raised"
-    assert "scripted-main" in receipt.error.message
+    assert "scripted" in receipt.error.message
+
+
+class Blocking:
+    """Workers that are not async."""
+
+    @staticmethod
+    def leave(request):
+        raise SystemExit(3)
+
+    @staticmethod
+    def block(request):
+        time.sleep(0.3)
+        return "late"
+
+
+leave, block = Blocking.leave, Blocking.block
+
+
+async def test_a_worker_that_ends_the_program_does_not():
+    pool = pool_from({"workers": [{"name": "a", "kind": "tests.unit.test_run:leave"}]})
+    receipt = await run_graph(compile_steps([CallStep(worker=0)]), pool=pool, question="q")
+    assert (receipt.status, receipt.error.code) == ("failed", "worker_raised")
+
+
+async def test_blocking_workers_do_not_wait_for_one_another():
+    """More of them at once than an executor has threads, each with little time to spare."""
+    pool = pool_from(
+        {"workers": [{"name": "a", "kind": "tests.unit.test_run:block", "timeout_seconds": 2, "retries": 0}]}
+    )
+    steps = [CallStep(worker=0, sample=i) for i in range(60)] + [ReduceStep(reduce="majority")]
+    receipt = await run_graph(compile_steps(steps), pool=pool, question="q")
+    assert receipt.answer == "late"
+
+
+async def test_half_a_surrogate_pair_is_no_text():
+    SCRIPTS["main"] = ["half \ud83d emoji"]
+    receipt = await run_graph(compile_steps([CallStep(worker=0)]), pool=pool_of("scripted:main"), question="q")
+    assert receipt.answer == "half ? emoji"
 
 
 async def test_a_worker_that_takes_too_long_times_out_and_is_tried_again():
