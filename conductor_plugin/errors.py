@@ -27,7 +27,8 @@ class ConductorError(Exception):
     # Arguments other than the sentence have defaults: unpickling calls the class with `args` alone and
     # restores the rest from `__dict__`.
     def __init__(self, message: str, *, code: str = "error") -> None:
-        super().__init__(message)
+        # Neither a NUL nor half a surrogate pair is text: databases refuse them.
+        super().__init__(message.replace("\0", "").encode("utf-8", "replace").decode())
         self.code = code
 
 

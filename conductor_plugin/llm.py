@@ -6,6 +6,7 @@ retry layer, and it is not here.
 
 import asyncio
 import os
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -32,6 +33,11 @@ async def complete(llm: LLM, messages: Sequence[Message]) -> WorkerReply:
     return reply
 
 
+async def load() -> None:
+    """Import litellm, in a thread: it takes seconds, which must stop no event loop and count against no timeout."""
+    await asyncio.to_thread(_litellm)
+
+
 def price_of(llm: LLM) -> Price | None:
     """The pool's own price, else litellm's price map's, else None."""
     if llm.price:
@@ -44,8 +50,9 @@ def price_of(llm: LLM) -> Price | None:
 
 
 async def _ask(llm: LLM, messages: Sequence[Message]) -> WorkerReply:
-    litellm = await asyncio.to_thread(_litellm)  # seconds at the first call, which must not stop the event loop
+    litellm = _litellm()
     key = await _api_key(llm)
+    failure = None
     try:
         response = await litellm.acompletion(
             model=llm.model,
@@ -57,7 +64,9 @@ async def _ask(llm: LLM, messages: Sequence[Message]) -> WorkerReply:
             **llm.params,
         )
     except Exception as error:
-        raise translate(error, llm.model, key) from None
+        failure = translate(error, llm.model, key)
+    if failure:  # raised out here, so that litellm's error, which may hold the key, is not its context
+        raise failure
     return _reply(llm, response, key)
 
 
@@ -73,7 +82,7 @@ def _reply(llm: LLM, response: Any, key: str | None) -> WorkerReply:
     prompt, completion = (usage.prompt_tokens, usage.completion_tokens) if known else (None, None)
     return WorkerReply(
         output=scrub(text or "", key),
-        model=response.model or llm.model,
+        model=scrub(response.model or llm.model, key),
         prompt_tokens=prompt,
         completion_tokens=completion,
         cost_usd=_cost(llm, response, prompt, completion),
@@ -124,6 +133,8 @@ def _litellm() -> Any:
     os.environ.setdefault("LITELLM_OFFLINE_MODE", "true")
     import litellm
 
+    # pydantic's warnings about odd replies print the reply, in which an upstream may have echoed the key.
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
     litellm.suppress_debug_info = True
     litellm.drop_params = False
     return litellm

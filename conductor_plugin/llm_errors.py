@@ -23,6 +23,10 @@ _KEY_LIKE = re.compile(
     r"\b(?:(?:sk|pk|rk|gsk|xai)[-_](?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{20,}|AIza[\w-]{20,})"
     r"|(?<=Bearer )(?=\S*\d)[\w.~+/=-]{16,}"
 )
+_POLICY_CODES = {"content_policy_violation", "content_filter"}
+_POLICY_WORDS = re.compile(
+    r"(?:our|the) safety system|content management policy|violating our usage policy", re.IGNORECASE
+)
 _TRANSIENT_STATUS = {408, 409, 425, 429}
 _LONGEST_MESSAGE = 500
 
@@ -31,22 +35,26 @@ def translate(error: Exception, model: str, key: str | None) -> WorkerError:
     """Our error for one that a litellm call raised."""
     import litellm.exceptions as theirs
 
-    detail = scrub(" ".join(str(error).split()), key)[:_LONGEST_MESSAGE]
+    said = " ".join(str(error).split()).partition(" Traceback (most")[0]
+    detail = scrub(said, key)[:_LONGEST_MESSAGE]
     status = getattr(error, "status_code", None)
     sentence = f"{model}: {detail}"
     if isinstance(error, theirs.Timeout):
-        return WorkerTimeout(f"{model} timed out", code="timeout", maybe_billed=True)
+        return WorkerTimeout(f"{model} timed out", code="timeout", retry_after_s=retry_after(error), maybe_billed=True)
     code = str(getattr(error, "code", "") or "")
     body = getattr(error, "body", None)
     body = body if isinstance(body, dict) else {}
     if isinstance(error, theirs.ContextWindowExceededError) or code == "context_length_exceeded":
         return ContextTooLongError(sentence, code="context_too_long")
-    if isinstance(error, theirs.ContentPolicyViolationError) or code == "content_policy_violation":
+    codes = {code, str(body.get("code")), str(body.get("type"))}
+    if isinstance(error, theirs.ContentPolicyViolationError) or codes & _POLICY_CODES or _POLICY_WORDS.search(said):
         return ContentPolicyError(sentence, code="content_policy")
     if isinstance(error, theirs.RateLimitError):
         if "insufficient_quota" in (body.get("code"), body.get("type")) or "insufficient_quota" in str(error):
             return QuotaError(sentence, code="quota")
         return TransientError(sentence, code="rate_limit", retry_after_s=retry_after(error))
+    if (lost := _lost_connection(error)) is not None:
+        return TransientError(sentence, code="connection", maybe_billed=lost)
     if isinstance(error, theirs.APIConnectionError):
         return TransientError(sentence, code="connection", maybe_billed=True)
     if isinstance(error, theirs.AuthenticationError | theirs.PermissionDeniedError):
@@ -60,6 +68,25 @@ def translate(error: Exception, model: str, key: str | None) -> WorkerError:
     if isinstance(status, int) and status in (401, 403):
         return PermanentError(f"{model} refused the key: {detail}", code="bad_key")
     return PermanentError(sentence, code="bad_request")
+
+
+def _lost_connection(error: BaseException) -> bool | None:
+    """Whether a lost connection may have been billed: not if it was never made. None for any other error.
+
+    litellm reports lost connections as errors 500; what really happened is behind them.
+    """
+    import httpx
+    import openai
+
+    cause: BaseException | None = error
+    for _ in range(10):
+        if isinstance(cause, httpx.ConnectError):
+            return False
+        if isinstance(cause, openai.APIConnectionError) and not isinstance(cause, openai.APITimeoutError):
+            inner = cause.__cause__ or cause.__context__
+            return not isinstance(inner, httpx.ConnectError)
+        cause = cause.__cause__ or cause.__context__ if cause else None
+    return None
 
 
 def scrub(text: str, key: str | None) -> str:

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from conductor_plugin.context import Message, Seen
-from conductor_plugin.errors import BudgetError, ConductorError, LabelError, NoPlanError, PermanentError, WorkerError
+from conductor_plugin.errors import (
+    BudgetError,
+    ConductorError,
+    ContentPolicyError,
+    LabelError,
+    NoPlanError,
+    PermanentError,
+    WorkerError,
+)
 from conductor_plugin.graph import Step, compile_steps, plan_steps
 from conductor_plugin.labels import check_steps, label_of
 from conductor_plugin.models import Frozen
@@ -166,6 +174,8 @@ def _status(error: ConductorError) -> AnswerStatus:
     """What an answer's status is when its planner ended with this error."""
     if isinstance(error, BudgetError):
         return "stopped_budget"
+    if isinstance(error, ContentPolicyError):
+        return "stopped_policy"
     return "failed" if isinstance(error, WorkerError) else "no_plan"
 
 

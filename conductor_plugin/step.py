@@ -14,7 +14,7 @@ from conductor_plugin.models import Frozen
 from conductor_plugin.policy import RetryPolicy, with_retries
 from conductor_plugin.reduce import REDUCERS
 from conductor_plugin.worker_spec import WorkerSpec
-from conductor_plugin.workers import call_worker
+from conductor_plugin.workers import call_worker, prepare_worker
 
 # The failed attempts of the step that is being executed. Whoever executes a step sets a fresh list; both kinds
 # of retry run in its context, so that the receipt counts attempts alike under Prefect and without it.
@@ -111,6 +111,8 @@ async def _call(job: StepJob, request: WorkerRequest) -> WorkerReply:
 
 
 async def _timed(worker: WorkerSpec, request: WorkerRequest) -> WorkerReply:
+    if worker.kind == "llm":
+        await prepare_worker(worker)
     try:
         async with asyncio.timeout(worker.timeout_seconds) as clock:
             return await call_worker(worker, request)

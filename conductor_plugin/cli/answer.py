@@ -1,7 +1,6 @@
 """`conductor answer`: the flow `conductor`, run in this process; with --batch the flow `conductor-batch`."""
 
 import asyncio
-import json
 import os
 from typing import Any
 
@@ -88,6 +87,7 @@ def answer(
 
 def _answer(parameters: dict[str, Any], as_json: bool) -> int:
     from conductor_plugin.cli.screen import Screen, print_answer
+    from conductor_plugin.cli.screen import as_json as as_json_line
 
     with Screen() as screen:
         try:
@@ -97,7 +97,7 @@ def _answer(parameters: dict[str, Any], as_json: bool) -> int:
                 raise
             result = screen.answer
     if as_json:
-        print(json.dumps(result.to_json(), ensure_ascii=False))
+        print(as_json_line(result.to_json()))
     else:
         print_answer(result)
     if result.status == "no_plan" and result.error.code != "no_plan":

@@ -1,6 +1,7 @@
 """What a person sees: live progress on stderr while steps run, then the answer and its receipt on stdout."""
 
 import contextlib
+import json
 import re
 import sys
 import time
@@ -61,10 +62,11 @@ class Screen:
             self.answer = event.answer
 
     def _show(self, index: int, text: str, *, running: bool) -> None:
+        text = plain(text)
         if not self.console.is_terminal:
             self.console.print(Text(f"{text} started" if running else text))
             return
-        self._lines[index] = Spinner("dots", text=Text(plain(text))) if running else Text(text)
+        self._lines[index] = Spinner("dots", text=Text(text)) if running else Text(text)
         grid = Table.grid()
         for i in sorted(self._lines):
             grid.add_row(self._lines[i])
@@ -81,7 +83,7 @@ def print_answer(answer: Answer) -> None:
                 column, justify="left" if column in ("worker", "sees", "status") else "right", no_wrap=True
             )
         for step in record.steps:
-            table.add_row(*_cells(step))
+            table.add_row(*map(Text, _cells(step)))
         console.print(table)
     usage = answer.usage
     console.print(
@@ -98,6 +100,11 @@ def print_answer(answer: Answer) -> None:
         print(f"conductor: {plain(answer.error.message)}", file=sys.stderr)
     if answer.answer is not None:
         print(f"\n{plain(answer.answer)}")
+
+
+def as_json(value: object) -> str:
+    """One line of JSON in which control characters are escaped, also those that JSON allows."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def plain(text: str) -> str:

@@ -1,7 +1,6 @@
 """`conductor show`: the receipt of a finished run, from Prefect's result storage."""
 
 import asyncio
-import json
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +15,7 @@ from conductor_plugin.errors import ConductorError, InputError
 @json_option
 def show(flow_run_id: str, as_json: bool) -> int:
     """Print the receipt of the finished run FLOW_RUN_ID."""
+    from conductor_plugin.cli.screen import as_json as as_json_line
     from conductor_plugin.cli.screen import print_answer
 
     try:
@@ -30,7 +30,7 @@ def show(flow_run_id: str, as_json: bool) -> int:
     with embedded_server():
         answer = asyncio.run(_load(run_id))
     if as_json:
-        print(json.dumps(answer.to_json(), ensure_ascii=False))
+        print(as_json_line(answer.to_json()))
     else:
         print_answer(answer)
     return 0

@@ -101,4 +101,5 @@ def _quote(text: str) -> str:
 
 def _inline(text: str) -> str:
     """One line of plain text inside a sentence or a table: nothing in it is markup."""
-    return re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", " ".join(text.split()))
+    marks = r"([\\`*_\[\]<>|#~&:@]|(?<=www)\.)"
+    return re.sub(marks, r"\\\1", " ".join(text.split()), flags=re.IGNORECASE)

@@ -5,7 +5,7 @@ import asyncio
 from conductor_plugin.context import Message, WorkerReply
 from conductor_plugin.errors import TransientError, WorkerTimeout
 from conductor_plugin.limits import shared_gate
-from conductor_plugin.llm import complete
+from conductor_plugin.llm import complete, load
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
 from conductor_plugin.planners.prompt import build_prompt
@@ -45,6 +45,7 @@ class PromptedPlanner(Frozen):
         )
 
     async def _ask(self, messages: list[Message]) -> WorkerReply:
+        await load()
         entrance = shared_gate(("planner", self.llm.model, self.llm.api_base))
         async with entrance:
             try:

@@ -19,6 +19,14 @@ async def call_worker(spec: WorkerSpec, request: WorkerRequest) -> WorkerReply:
     return reply
 
 
+async def prepare_worker(spec: WorkerSpec) -> None:
+    """Load what the worker's kind needs, before a timeout runs."""
+    if spec.kind == "llm":
+        from conductor_plugin.llm import load
+
+        await load()
+
+
 @cache
 def _kind(kind: str) -> Any:
     return import_module(f"conductor_plugin.workers.{'custom' if ':' in kind else kind}")
