@@ -48,7 +48,7 @@ $(TEST): pyproject.toml constraints.txt
 
 define venv
 $(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")'; \
-	echo "setting up $(1) (a minute or two)"; $(PYTHON) -m venv $(1)
+	echo "setting up $(1) (a minute or two)" >&2; $(PYTHON) -m venv $(1)
 endef
 
 clean:
