@@ -149,7 +149,8 @@ async def test_one_artifact_a_run_and_its_text_stays_text():
     plan = Plan(model_id=(0,), subtasks=("# `x`",), access_list=((),), reasoning="r")
     answer, _ = await run(plan, content("scripted:main"), question="What? ``` <b>")
     async with get_client() as client:
-        artifacts = [a for a in await client.read_artifacts() if str(a.flow_run_id) == answer.flow_run_id and a.key]
+        of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(answer.flow_run_id)]))
+        artifacts = [a for a in await client.read_artifacts(flow_run_filter=of_the_run) if a.key]
     assert [a.key for a in artifacts] == ["conductor-answer"]
     markdown = str(artifacts[0].data)
     fence = "`````text\n"

@@ -137,6 +137,7 @@ async def test_many_at_once(bubblewrapped: Backend) -> None:
 @pytest.mark.parametrize("name", ["bubblewrap", "landlock"])
 async def test_cancelling_at_any_moment_leaves_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     backend = backend_or_skip(name, monkeypatch)
+    gc.collect()  # what earlier tests left to the collector is not ours to count
     descriptors, directories = len(os.listdir("/proc/self/fd")), work_directories()
     job = Job(code="import os, time\nos.fork()\nopen('x', 'w').write('x')\ntime.sleep(30)\n", limits=Limits())
     for delay in [*(random.random() * 0.04 for _ in range(25)), 0.2]:
@@ -147,7 +148,7 @@ async def test_cancelling_at_any_moment_leaves_nothing(monkeypatch: pytest.Monke
             await asyncio.wait_for(task, 5)
         assert ours() == set()
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
     assert work_directories() <= directories
 
 
