@@ -5,10 +5,12 @@ import io
 import json
 import re
 from functools import partial
+from uuid import UUID
 
 import pytest
 from markdown_it import MarkdownIt
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from rich.console import Console
 
 from conductor_plugin.cli import cli
@@ -257,7 +259,9 @@ def test_from_the_flow_to_show(request, capsys, monkeypatch, server, which, fail
             state = await conductor("# q <b>", pool=pool, plan=plan, return_state=True)
         answer = await state.result(raise_on_failure=False)
         async with get_client() as client:
-            artifacts = [a for a in await client.read_artifacts() if str(a.flow_run_id) == answer.flow_run_id]
+            # By the run: the server lists no more than 200 of all that the session made.
+            of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(answer.flow_run_id)]))
+            artifacts = await client.read_artifacts(flow_run_filter=of_the_run)
         return answer, [artifact.data for artifact in artifacts if artifact.key == "conductor-answer"]
 
     with server.use() if hasattr(server, "use") else monkeypatch.context():
