@@ -29,6 +29,10 @@ class Budget:
         self.spent = 0.0
         self.reserved = 0.0
 
+    def count(self, usd: float) -> None:
+        """Take in what was spent before: by an earlier start of the run, or an earlier answer of the batch."""
+        self.spent += usd
+
     @contextlib.contextmanager
     def hold(self, worst_usd: float, who: str) -> Iterator["Hold"]:
         """Reserve the worst case for one call; BudgetError if the cap does not allow it.

@@ -59,14 +59,3 @@ def check_steps(steps: Sequence[Step], pool: Pool, label: str) -> None:
                     f"cleared for {worker.clearance or pool.labels[0]}",
                     code="label",
                 )
-
-
-def check_server(pool: Pool, label: str, clearance: str | None) -> None:
-    """LabelError if Prefect's server may not hold text of that label, as it does in parameters and artifacts."""
-    if not is_cleared(pool, clearance, label):
-        raise LabelError(
-            f"Prefect's server would keep this {label} question and its answers, and is cleared for "
-            f"{clearance or pool.labels[0]}; set {SERVER_CLEARANCE}={label} if it may hold them, or use "
-            "conductor_plugin.conduct, which runs without Prefect",
-            code="label",
-        )

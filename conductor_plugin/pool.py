@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from conductor_plugin.errors import PoolError
 from conductor_plugin.models import Frozen
+from conductor_plugin.sandbox.probe import probe
 from conductor_plugin.worker_spec import PlannerSpec, Price, WorkerSpec, digest, shorten
 from conductor_plugin.yaml_file import Unreadable, read_yaml
 
@@ -115,16 +116,20 @@ class Pool(Frozen):
 
 
 def load_pool(path: str | Path | None = None) -> Pool:
-    """Read a pool file, or the embedded pool if `path` is None. PoolError says what to change."""
+    """Read a pool file, or the embedded pool if `path` is None. PoolError says what to change.
+
+    Of the embedded pool, what cannot work on this machine is left out.
+    """
     path = EMBEDDED_POOL if path is None else Path(path)
     try:
         content = read_yaml(path)
     except Unreadable as error:
         raise PoolError(f"cannot read the pool file {path}{error}", code="pool_unreadable") from None
     pool = pool_from(content, source=str(path))
-    if path == EMBEDDED_POOL and not local_model_installed():
-        return pool.subset(exclude=["local"])
-    return pool
+    if path != EMBEDDED_POOL:
+        return pool
+    missing = {"local": not local_model_installed(), "sandboxed": not probe().safe}
+    return pool.subset(exclude=[tag for tag, is_missing in missing.items() if is_missing])
 
 
 def pool_from(content: object, source: str = "the pool") -> Pool:

@@ -32,7 +32,7 @@ from conductor_plugin.receipt import (
     total,
 )
 from conductor_plugin.run import RunStep, run_graph
-from conductor_plugin.step import FAILED_ATTEMPTS, StepResult, run_step_with_retries
+from conductor_plugin.step import ATTEMPTS, Attempts, StepResult, run_step_with_retries
 
 Listener = Callable[[object], None]
 PLANNER_RETRIES = RetryPolicy()
@@ -127,10 +127,12 @@ async def ask(
     calls = 0
     try:
         while True:
-            FAILED_ATTEMPTS.set([])
+            happened = Attempts()
+            ATTEMPTS.set(happened)
             proposal = await propose(planner, request)
-            tally = add_usage(tally, proposal)
-            calls += proposal.calls
+            if not happened.reused:
+                tally = add_usage(tally, proposal)
+                calls += proposal.calls
             if proposal.fault is None and proposal.plan is None and proposal.steps is None:
                 raise PermanentError(f"the planner {tally.name} gave neither a plan nor a fault", code="planner_raised")
             if proposal.fault is None:
@@ -138,7 +140,7 @@ async def ask(
             on_fault(proposal.fault.message)
             if len(request.feedback) + 1 >= planner.tries:
                 raise NoPlanError(
-                    f"the planner {tally.name} gave no valid plan in {tally.attempts} attempts; "
+                    f"the planner {tally.name} gave no valid plan in {len(request.feedback) + 1} attempts; "
                     f"the last fault: {proposal.fault.message}",
                     code="no_plan",
                 )

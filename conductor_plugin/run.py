@@ -25,7 +25,7 @@ from conductor_plugin.graph import (
 )
 from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import ErrorRecord, RunReceipt, RunStatus, StepRecord, StepStatus, error_record
-from conductor_plugin.step import FAILED_ATTEMPTS, StepJob, StepResult, run_step_with_retries
+from conductor_plugin.step import ATTEMPTS, Attempts, StepJob, StepResult, run_step_with_retries
 from conductor_plugin.worker_spec import WorkerSpec
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ STOPPED: dict[str, RunStatus] = {
     "content_policy": "stopped_policy",
 }
 
-# What a step without a result may have taken: a call that was cut off may have been billed.
+# What a step without a result of its own may have taken: a call that was cut off may have been billed.
 NO_BILL = WorkerReply(output="")
 UNKNOWN_BILL = WorkerReply(output="", prompt_tokens=None, completion_tokens=None, cost_usd=None)
 
@@ -160,8 +160,9 @@ class _Run:
         started = time.perf_counter()
         if self.on_event:
             self.on_event(StepStarted(i, self.names[i]))
-        failed: list[WorkerError] = []
-        FAILED_ATTEMPTS.set(failed)
+        attempts = Attempts()
+        ATTEMPTS.set(attempts)
+        failed = attempts.failed
         try:
             result, worker = await self._execute(i, visible)
         except asyncio.CancelledError:
@@ -179,7 +180,7 @@ class _Run:
             self.error = self.error or error_record(error)
             raise
         self.results[i] = result
-        self._finish(i, status="completed", started=started, result=result, worker=worker)
+        self._finish(i, status="completed", started=started, result=result, worker=worker, reused=attempts.reused)
         return result
 
     async def _execute(self, i: int, visible: Sequence[StepResult]) -> tuple[StepResult, WorkerSpec | None]:
@@ -228,9 +229,11 @@ class _Run:
         failed: Sequence[WorkerError] = (),
         attempts: int = 0,
         worker: WorkerSpec | None = None,
+        reused: bool = False,
     ) -> None:
         worker = worker or self.workers[i][0]
         reply = result.reply if result else self._bill(i, status, failed)
+        bill = NO_BILL if reused else reply
         name = worker.name if worker else self.names[i]
         self.records[i] = StepRecord(
             index=i,
@@ -238,11 +241,11 @@ class _Run:
             kind=worker.kind if worker else self.steps[i].kind,
             sees=self.sees[i],
             status=status,
-            attempts=result.attempts if result else attempts,
+            attempts=0 if reused else result.attempts if result else attempts,
             output=reply.output if result else None,
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
-            cost_usd=reply.cost_usd,
+            prompt_tokens=bill.prompt_tokens,
+            completion_tokens=bill.completion_tokens,
+            cost_usd=bill.cost_usd,
             latency_s=None if started is None else time.perf_counter() - started,
             model=reply.model,
             fallback_from=None if name == self.names[i] else self.names[i],

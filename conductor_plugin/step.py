@@ -3,22 +3,35 @@
 import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
-from conductor_plugin.context import Message, Seen, WorkerReply, WorkerRequest
+from conductor_plugin.context import Message, Seen, WorkerReply, WorkerRequest, build_messages
 from conductor_plugin.errors import BudgetError, ConductorError, PermanentError, WorkerError, WorkerTimeout
 from conductor_plugin.graph import CallStep, ReduceStep
-from conductor_plugin.limits import gate
+from conductor_plugin.limits import expected_tokens, gate
 from conductor_plugin.models import Frozen
 from conductor_plugin.policy import RetryPolicy, with_retries
 from conductor_plugin.reduce import REDUCERS
 from conductor_plugin.worker_spec import WorkerSpec
 from conductor_plugin.workers import call_worker, prepare_worker
 
-# The failed attempts of the step that is being executed. Whoever executes a step sets a fresh list; both kinds
-# of retry run in its context, so that the receipt counts attempts alike under Prefect and without it.
-FAILED_ATTEMPTS: ContextVar[list[WorkerError] | None] = ContextVar("failed_attempts", default=None)
+
+@dataclass
+class Attempts:
+    """What happened while one step, or one plan, was asked for.
+
+    `ran`: it was executed, rather than taken from a result storage. `reused`: another run had paid for it.
+    """
+
+    failed: list[WorkerError] = field(default_factory=list)
+    ran: bool = False
+    reused: bool = False
+
+
+# Whoever executes a step sets fresh ones; both kinds of retry run in its context, so that the receipt counts
+# attempts alike under Prefect and without it.
+ATTEMPTS: ContextVar[Attempts | None] = ContextVar("attempts", default=None)
 
 
 @dataclass(frozen=True)
@@ -37,13 +50,24 @@ class StepJob:
         return self.worker.name if self.worker else self.step.reduce if isinstance(self.step, ReduceStep) else ""
 
 
+class Paid(Frozen):
+    """By which flow run a call was paid for, and in which start of it (1: the first)."""
+
+    run: str
+    start: int
+
+
 class StepResult(Frozen):
-    """A completed step. Later steps get the object itself, so that Prefect sees the edge."""
+    """A completed step. Later steps get the object itself, so that Prefect sees the edge.
+
+    `paid_in` is told where a flow run paid for it.
+    """
 
     index: int
     subtask: str
     reply: WorkerReply
     attempts: int = 1
+    paid_in: Paid | None = None
 
     def seen(self) -> Seen:
         """This step as a later one sees it."""
@@ -74,8 +98,9 @@ def request_for(job: StepJob, visible: Sequence[StepResult]) -> WorkerRequest:
 
 async def run_step(job: StepJob, visible: Sequence[StepResult]) -> StepResult:
     """Execute the step once. WorkerError if it fails; any other exception of a worker becomes one."""
-    failed = FAILED_ATTEMPTS.get()
-    failed = [] if failed is None else failed
+    attempts = ATTEMPTS.get() or Attempts()
+    attempts.ran = True
+    failed = attempts.failed
     try:
         request = request_for(job, visible)
         reply = await _call(job, request)
@@ -102,12 +127,21 @@ async def _call(job: StepJob, request: WorkerRequest) -> WorkerReply:
     assert job.worker is not None
     entrance = gate(job.worker)
     async with entrance:
+        expected = 0.0
+        if entrance.counts_tokens:
+            expected = expected_tokens(job.worker, build_messages(request))
+            entrance.charge(expected)
         try:
-            return await _timed(job.worker, request)
+            reply = await _timed(job.worker, request)
         except WorkerError as error:
             if error.retry_after_s and policy_for(job).deserves_retry(error):
                 entrance.hold(error.retry_after_s)
+            if not error.maybe_billed:
+                entrance.charge(-expected)
             raise
+        if reply.prompt_tokens is not None and reply.completion_tokens is not None:
+            entrance.charge(reply.prompt_tokens + reply.completion_tokens - expected)
+        return reply
 
 
 async def _timed(worker: WorkerSpec, request: WorkerRequest) -> WorkerReply:

@@ -117,6 +117,7 @@ class WorkerSpec(Frozen):
     max_concurrency: int | None = Field(default=None, ge=1)
     global_limit: str | None = None
     requests_per_minute: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    tokens_per_minute: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     @field_validator("kind")
     @classmethod

@@ -18,6 +18,7 @@ from conductor_plugin.cli.check import check
 from conductor_plugin.cli.plan import plan
 from conductor_plugin.cli.pool import pool
 from conductor_plugin.cli.show import show
+from conductor_plugin.cli.store import store
 from conductor_plugin.errors import ConductorError
 
 
@@ -27,7 +28,7 @@ def cli() -> None:
     """Answer questions by planned workflows over a pool of models and tools, run as Prefect flows."""
 
 
-for command in (answer, plan, check, pool, show):
+for command in (answer, plan, check, pool, show, store):
     cli.add_command(command)
 
 

@@ -1,7 +1,6 @@
 """`conductor answer`: the flow `conductor`, run in this process; with --batch the flow `conductor-batch`."""
 
 import asyncio
-import os
 from typing import Any
 
 import click
@@ -59,7 +58,6 @@ def answer(
     **given: Any,
 ) -> int:
     """Answer QUESTION (`-`: read it from stdin) and print the answer with its receipt."""
-    from conductor_plugin.labels import SERVER_CLEARANCE, check_server, label_of
     from conductor_plugin.options import AnswerOptions, prepare
     from conductor_plugin.pool import load_pool
 
@@ -75,8 +73,7 @@ def answer(
     )
     pool = given["pool_file"]
     if not (pool or "").startswith("block/"):  # only Prefect's server knows a block; the flow checks the rest
-        members, _ = prepare(load_pool(pool), options)
-        check_server(members, label_of(members, options.label), os.environ.get(SERVER_CLEARANCE))
+        prepare(load_pool(pool), options)
     quiet_prefect()
     if batch_file is not None:
         from conductor_plugin.cli.batch import run_batch
@@ -111,11 +108,13 @@ def _run(parameters: dict[str, Any], screen: Any) -> Any:
 
     async def run() -> Any:
         from conductor_plugin.on_prefect.flow import LISTENER, conductor
+        from conductor_plugin.on_prefect.seal import by_reference, whole_answer
 
         LISTENER.set(screen.hear)
+        referred = await by_reference(parameters)
         async with whole_history():
-            state: Any = await conductor(**parameters, return_state=True)
-            return await state.result(raise_on_failure=False)
+            state: Any = await conductor(**referred, return_state=True)
+            return await whole_answer(await state.result(raise_on_failure=False))
 
     with embedded_server():
         result = asyncio.run(run())

@@ -38,7 +38,13 @@ def planner_options(command: F) -> F:
             click.option("--plan", "plan_file", metavar="FILE|-", help="Run the plan in this completion instead."),
             click.option("--blind", is_flag=True, help="Show a prompted planner ordinals alone."),
             click.option("--few-shot", default="default", metavar="NAME|FILE|none", help="Example plans for a model."),
-            click.option("--max-steps", default=5, show_default=True, type=click.IntRange(1, 100)),
+            click.option(
+                "--max-steps",
+                default=5,
+                show_default=True,
+                type=click.IntRange(1, 100),
+                help="The most steps of a plan that a model writes.",
+            ),
             click.option(
                 "--max-rounds",
                 default=0,

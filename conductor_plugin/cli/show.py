@@ -40,6 +40,7 @@ async def _load(run_id: UUID) -> Any:
     from prefect.client.orchestration import get_client
     from prefect.exceptions import MissingResult, ObjectNotFound
 
+    from conductor_plugin.on_prefect.seal import whole_answer
     from conductor_plugin.receipt import Answer
 
     async with get_client() as client:
@@ -60,4 +61,4 @@ async def _load(run_id: UUID) -> Any:
     if not isinstance(result, Answer):
         reason = f"; it ended as {run.state.name}: {run.state.message}" if run.state.message else ""
         raise ConductorError(f"the run {run_id} has no receipt{reason}", code="no_receipt")
-    return result
+    return await whole_answer(result)

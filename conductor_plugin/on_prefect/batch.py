@@ -4,10 +4,11 @@ On Prefect's SQLite default many flow runs at once stall one another; one flow r
 """
 
 import asyncio
+import contextlib
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from conductor_plugin.budget import BUDGET, Budget
 from conductor_plugin.conduct import conduct
 from conductor_plugin.context import Message
 from conductor_plugin.errors import InputError
-from conductor_plugin.labels import SERVER_CLEARANCE, check_server, label_of
+from conductor_plugin.labels import label_of
 from conductor_plugin.models import Frozen
-from conductor_plugin.on_prefect import tasks
 from conductor_plugin.on_prefect.blocks import resolve_pool
-from conductor_plugin.on_prefect.flow import flow_run_id, prefect_engine
+from conductor_plugin.on_prefect.flow import prefect_engine
+from conductor_plugin.on_prefect.scope import SCOPE, flow_run_id, start_scope
+from conductor_plugin.on_prefect.seal import open_seal, refuse_text, server_may_see
 from conductor_plugin.options import AnswerOptions, prepare
 from conductor_plugin.receipt import Answer, total
 
@@ -68,17 +70,20 @@ async def conductor_batch(
     """
     options = options or AnswerOptions()
     members, planner = prepare(await resolve_pool(pool), options)
-    check_server(members, label_of(members, options.label), os.environ.get(SERVER_CLEARANCE))
+    label = label_of(members, options.label)
+    seal = None if server_may_see(members, label) else await open_seal(label)
+    if seal and options.plan is not None:
+        raise refuse_text(label)
     asked = read_batch(Path(questions))
     before = completed_ids(Path(results))
-    tasks.REUSE.set(options.reuse)
-    BUDGET.set(Budget(options.budget_usd) if options.budget_usd is not None else None)
+    scope = start_scope(options.reuse, seal)
+    BUDGET.set(_budget(options.budget_usd, Path(results)))
     slots = asyncio.Semaphore(concurrency)
     answers: list[Answer] = []
 
     async def one(item: BatchQuestion) -> None:
         async with slots:
-            tasks.QUESTION.set(item.id)
+            SCOPE.set(replace(scope, question=item.id))
             answer = await conduct(
                 item.question,
                 pool=members,
@@ -98,9 +103,10 @@ async def conductor_batch(
             tell(answer)
 
     async with asyncio.TaskGroup() as group:
-        for item in asked:
-            if item.id not in before:
-                group.create_task(one(item))
+        with seal.results() if seal else contextlib.nullcontext():
+            for item in asked:
+                if item.id not in before:
+                    group.create_task(one(item))
     completed = sum(answer.status == "completed" for answer in answers)
     return BatchSummary(
         questions=len(asked),
@@ -110,6 +116,23 @@ async def conductor_batch(
         cost_usd=total([answer.usage.cost_usd for answer in answers]),
         results=results,
     )
+
+
+def _budget(usd: float | None, results: Path) -> Budget | None:
+    """The batch's budget, less what its earlier answers took. InputError if nobody knows what one of them took."""
+    if usd is None:
+        return None
+    budget = Budget(usd)
+    for record in _records(results.read_text(encoding="utf-8"), results) if results.exists() else ():
+        cost = record["usage"]["cost_usd"]
+        if cost is None:
+            raise InputError(
+                f"nobody knows what the answer {record['id']!r} in {results} took, so that the budget cannot be "
+                "kept; name another results file, or set no budget",
+                code="unknown_price",
+            )
+        budget.count(cost)
+    return budget
 
 
 def append(path: Path, record: dict[str, Any]) -> None:
@@ -172,7 +195,7 @@ def _records(text: str, path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(text.splitlines(), 1):
         try:
             record = json.loads(line)
-            _ = record["id"], record["status"]
+            _ = record["id"], record["status"], record["usage"]["cost_usd"]
         except (ValueError, TypeError, KeyError):
             raise InputError(
                 f"{path}, line {number} is no answer of a batch; name another results file", code="batch_bad_results"

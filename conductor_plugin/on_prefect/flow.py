@@ -3,23 +3,27 @@
 prefect deployment run conductor/answer --param question="…"
 """
 
-import os
 from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
-from prefect.context import FlowRunContext
 from prefect.states import Failed
 
 from conductor_plugin.conduct import conduct
 from conductor_plugin.context import Message
-from conductor_plugin.labels import SERVER_CLEARANCE, check_server, label_of
+from conductor_plugin.errors import InputError
+from conductor_plugin.labels import label_of
 from conductor_plugin.on_prefect import tasks
 from conductor_plugin.on_prefect.artifact import write_artifact
 from conductor_plugin.on_prefect.blocks import resolve_pool
+from conductor_plugin.on_prefect.cover import cover_answer, covered
+from conductor_plugin.on_prefect.scope import SCOPE, flow_run_id, start_scope
+from conductor_plugin.on_prefect.seal import Asked, Seal, open_seal, read_question, refuse_text, server_may_see
 from conductor_plugin.options import AnswerOptions, Positive, Reuse, prepare
+from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import Answer, PlannerRecord, error_record
 from conductor_plugin.rounds import Engine, Listener, PlanRefused, RoundJob, RoundResult, run_round
 
@@ -30,7 +34,8 @@ LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @flow(name="conductor", persist_result=True, result_serializer="json")
 async def conductor(
-    question: str,
+    question: str | None = None,
+    question_ref: str | None = None,
     pool: str | dict[str, Any] | None = None,
     planner: str | None = None,
     plan: str | None = None,
@@ -51,6 +56,8 @@ async def conductor(
 
     Args:
         question: What to answer.
+        question_ref: A stored question instead, by the reference that `conductor store` printed: the way for
+            questions whose label is above the clearance of Prefect's server (CONDUCTOR_SERVER_CLEARANCE).
         pool: Path of a pool file, `block/NAME` of a ConductorPool block, or a pool's content. Default: the
             embedded pool.
         planner: `template:NAME` or a litellm model string. Default: the pool's own.
@@ -60,22 +67,23 @@ async def conductor(
         exclude: Names or tags of the workers to leave out.
         blind: Show a prompted planner ordinals alone, without the pool's descriptions.
         few_shot: The set of example plans for a prompted planner, or `none`.
-        max_steps: The most steps that a plan may have.
+        max_steps: The most steps of a plan that a model writes; a template has its own.
         max_rounds: How often the Conductor may plan again after the first round.
         run_all: Also run steps that cannot reach the answer.
-        label: The question's data label. Default: the pool's lowest. Above the clearance of Prefect's server
-            (CONDUCTOR_SERVER_CLEARANCE) nothing is run.
+        label: The question's data label. Default: that of `question_ref`, or the pool's lowest.
         budget_usd: The most that planner and workers may cost, a hard cap.
         deadline_s: Seconds after which calls in flight are cancelled and the run stops.
         reuse: Whose stored results may stand in for a call: this run's own (`run`), those of any run with the
             same inputs (`always`), or nobody's (`never`).
 
     Returns:
-        The Answer. One without success is the data of a Failed state, so that its receipt is kept.
+        The Answer; without its texts where the server is not cleared for them. One without success is the data
+        of a Failed state, so that its receipt is kept.
     """
+    asked, label = await _asked(question, question_ref, history, plan, label)
     options = AnswerOptions(
         planner=planner,
-        plan=plan,
+        plan=asked.plan,
         only=tuple(only),
         exclude=tuple(exclude),
         blind=blind,
@@ -88,32 +96,81 @@ async def conductor(
         deadline_s=deadline_s,
         reuse=reuse,
     )
-    members, chosen = prepare(await resolve_pool(pool), options)
-    check_server(members, label_of(members, label), os.environ.get(SERVER_CLEARANCE))
-    tasks.REUSE.set(reuse)
+    whole_pool = await resolve_pool(pool)
+    label = label_of(whole_pool, label)
+    if server_may_see(whole_pool, label):
+        answer = await _answer(asked, whole_pool, options, None)
+    elif question_ref is None:
+        raise refuse_text(label)
+    else:
+        answer = await _answer_sealed(asked, whole_pool, options, await open_seal(label))
+    if answer.status == "completed":
+        return answer
+    assert answer.error is not None
+    return Failed(message=f"{answer.status}: {answer.error.message}", data=answer)
+
+
+async def _asked(
+    question: str | None,
+    reference: str | None,
+    history: Sequence[dict[str, str]],
+    plan: str | None,
+    label: str | None,
+) -> tuple[Asked, str | None]:
+    """What is asked, from the parameters or from the labelled storage, and its label as far as it is told."""
+    if (question is None) == (reference is None):
+        raise InputError("give either question or question_ref", code="bad_option")
+    if reference is None:
+        assert question is not None
+        messages = tuple(Message.model_validate(message) for message in history)
+        return Asked(question=question, history=messages, plan=plan), label
+    asked, stored_label = await read_question(reference)
+    if history or plan is not None or label not in (None, stored_label):
+        raise InputError(
+            f"question_ref brings its history, its plan and its label, {stored_label}; leave out `history`, `plan` "
+            "and `label`",
+            code="bad_option",
+        )
+    return asked, stored_label
+
+
+async def _answer_sealed(asked: Asked, pool: Pool, options: AnswerOptions, seal: Seal) -> Answer:
+    """The covered answer; the whole one lies in the labelled storage."""
+    try:
+        with seal.results():
+            answer = await _answer(asked, pool, options, seal)
+        await seal.keep_answer(answer)
+    except Exception as error:
+        raise covered(error, seal) from None
+    return cover_answer(answer, seal)
+
+
+async def _answer(asked: Asked, pool: Pool, options: AnswerOptions, seal: Seal | None) -> Answer:
+    members, planner = prepare(pool, options)
+    start_scope(options.reuse, seal)
     answer = await conduct(
-        question,
+        asked.question,
         pool=members,
-        planner=chosen,
-        history=tuple(Message.model_validate(message) for message in history),
-        max_steps=max_steps,
-        max_rounds=max_rounds,
-        run_all=run_all,
-        label=label,
-        budget_usd=budget_usd,
-        deadline_s=deadline_s,
+        planner=planner,
+        history=asked.history,
+        max_steps=options.max_steps,
+        max_rounds=options.max_rounds,
+        run_all=options.run_all,
+        label=options.label,
+        budget_usd=options.budget_usd,
+        deadline_s=options.deadline_s,
         engine=prefect_engine(),
         on_event=_hear,
     )
     answer = answer.model_copy(update={"flow_run_id": flow_run_id()})
     try:
-        await write_artifact(question, answer)
+        if seal:
+            await write_artifact(seal.cover(asked.question), cover_answer(answer, seal))
+        else:
+            await write_artifact(asked.question, answer)
     except Exception as error:  # an answer that was paid for is not lost for its artifact
         get_run_logger().warning("The run's artifact could not be written: %s", type(error).__name__)
-    if answer.status == "completed":
-        return answer
-    assert answer.error is not None
-    return Failed(message=f"{answer.status}: {answer.error.message}", data=answer)
+    return answer
 
 
 # The later round that is about to run and who hears of it. No parameters of the subflow: those are shown in the
@@ -125,6 +182,7 @@ _ROUND: ContextVar[tuple[RoundJob, Listener]] = ContextVar("round")
 async def conductor_round(number: int) -> RoundResult:
     """A later round of a question, as a subflow of `conductor`."""
     job, on_event = _ROUND.get()
+    SCOPE.set(replace(SCOPE.get(), round=number))
     return await run_round(job, prefect_engine(), on_event)
 
 
@@ -145,15 +203,10 @@ def prefect_engine() -> Engine:
     return Engine(propose=tasks.propose, step=tasks.step, round=_as_subflow)
 
 
-def flow_run_id() -> str | None:
-    """The id of the flow run that is running in this context."""
-    context = FlowRunContext.get()
-    return str(context.flow_run.id) if context and context.flow_run else None
-
-
 def _hear(event: object) -> None:
     if isinstance(event, PlanRefused):
-        get_run_logger().warning("The planner's attempt held no valid plan: %s", event.error)
+        sentence = "(not shown)" if SCOPE.get().seal else event.error
+        get_run_logger().warning("The planner's attempt held no valid plan: %s", sentence)
     listener = LISTENER.get()
     if listener is not None:
         listener(event)

@@ -14,7 +14,7 @@ from conductor_plugin.models import Frozen
 from conductor_plugin.plan import Plan, PlanRules, parse_plan
 from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import ErrorRecord, RoundView, error_record
-from conductor_plugin.step import FAILED_ATTEMPTS, StepResult
+from conductor_plugin.step import ATTEMPTS, Attempts, Paid, StepResult
 
 
 class Feedback(Frozen):
@@ -39,7 +39,8 @@ class Proposal(Frozen):
     """One attempt of a planner: its completion and the plan in it, or the fault that makes it none.
 
     A planner of graphs (reduce steps, sample indices) gives `steps` instead of a plan. `calls` counts the
-    model calls made for it, none for a template; `attempts` those that failed before it and itself.
+    model calls made for it, none for a template; `attempts` those that failed before it and itself. `paid_in`
+    is told where a flow run paid for it.
     """
 
     completion: str = ""
@@ -51,6 +52,7 @@ class Proposal(Frozen):
     prompt_tokens: int | None = 0
     completion_tokens: int | None = 0
     cost_usd: float | None = 0.0
+    paid_in: Paid | None = None
 
 
 class Planner(Protocol):
@@ -77,8 +79,9 @@ class GrowingPlanner(Planner, Protocol):
 
 async def propose_once(planner: Planner, request: PlanRequest) -> Proposal:
     """Ask the planner once, counting the attempts that failed before: what every kind of retry repeats."""
-    failed = FAILED_ATTEMPTS.get()
-    failed = [] if failed is None else failed
+    attempts = ATTEMPTS.get() or Attempts()
+    attempts.ran = True
+    failed = attempts.failed
     try:
         proposal = await planner.propose(request)
     except WorkerError as error:

@@ -2,10 +2,11 @@
 
 import asyncio
 
+from conductor_plugin.budget import worst_case
 from conductor_plugin.context import Message, WorkerReply
 from conductor_plugin.errors import TransientError, WorkerTimeout
 from conductor_plugin.limits import shared_gate
-from conductor_plugin.llm import complete, load
+from conductor_plugin.llm import complete, load, price_of
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
 from conductor_plugin.planners.prompt import build_prompt
@@ -33,7 +34,7 @@ class PromptedPlanner(Frozen):
 
     async def propose(self, request: PlanRequest) -> Proposal:
         """Ask the model once. WorkerError if it cannot be asked; a faulty plan is a proposal with a fault."""
-        reply = await self._ask(build_prompt(request, blind=self.blind, few_shot=self.few_shot))
+        reply = await self._ask(self._messages(request))
         proposal = read_completion(reply.output, request.rules)
         return proposal.model_copy(
             update={
@@ -43,6 +44,13 @@ class PromptedPlanner(Frozen):
                 "cost_usd": reply.cost_usd,
             }
         )
+
+    def worst_usd(self, request: PlanRequest) -> float:
+        """The most that one attempt can cost, in USD; as `budget.worst_case`."""
+        return worst_case(self.llm, price_of(self.llm), self._messages(request))
+
+    def _messages(self, request: PlanRequest) -> list[Message]:
+        return build_prompt(request, blind=self.blind, few_shot=self.few_shot)
 
     async def _ask(self, messages: list[Message]) -> WorkerReply:
         await load()

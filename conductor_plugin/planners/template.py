@@ -52,9 +52,13 @@ class TemplatePlanner(Frozen):
         return f"template:{self.template}"
 
     async def propose(self, request: PlanRequest) -> Proposal:
-        """The template's plan on the request's pool. InputError if the pool lacks a worker that it names."""
+        """The template's plan on the request's pool. InputError if the pool lacks a worker that it names.
+
+        `max_steps` bounds what a model writes; a template has as many steps as its file says.
+        """
         plan = fill(load_template(self.template), request.pool, self.name)
-        proposal = read_completion(render_plan(plan), request.rules)
+        steps = max(request.rules.max_steps, len(plan.model_id))
+        proposal = read_completion(render_plan(plan), request.rules.model_copy(update={"max_steps": steps}))
         if proposal.fault:
             raise InputError(f"{self.name} does not fit: {proposal.fault.message}", code=proposal.fault.code)
         return proposal

@@ -7,7 +7,8 @@ import pytest
 from conductor_plugin.context import WorkerReply, WorkerRequest
 from conductor_plugin.graph import CallStep, ReduceStep
 from conductor_plugin.on_prefect.flow import conductor
-from conductor_plugin.on_prefect.tasks import REUSE, step_key
+from conductor_plugin.on_prefect.scope import SCOPE, Scope
+from conductor_plugin.on_prefect.tasks import step_key
 from conductor_plugin.plan import Plan, render_plan
 from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.step import StepJob, StepResult
@@ -30,9 +31,9 @@ NOT_IN_KEY = {
     ReduceStep: {"kind", "access"},
     WorkerSpec: {
         *("name", "describe", "api_key_env", "tags", "clearance", "price", "timeout_seconds", "retries"),
-        *("fallbacks", "max_concurrency", "global_limit", "requests_per_minute"),
+        *("fallbacks", "max_concurrency", "global_limit", "requests_per_minute", "tokens_per_minute"),
     },
-    StepResult: {"attempts"},
+    StepResult: {"attempts", "paid_in"},
 }
 
 
@@ -42,18 +43,11 @@ def test_every_field_of_a_steps_inputs_is_decided(model):
     assert fields == IN_KEY[model] | NOT_IN_KEY.get(model, set()), "decide whether the new field belongs to the key"
 
 
-class Context:
-    """What a key reads of Prefect's task run context."""
-
-    class task_run:
-        flow_run_id = "run-1"
-
-
 def key(visible=(), **changes):
     worker = WorkerSpec(name="a", kind="llm", model="openai/m", **changes.pop("worker", {}))
     step = CallStep(worker=0, **{"subtask": "s", **changes.pop("step", {})})
     job = StepJob(**{"index": 0, "step": step, "worker": worker, "question": "q", **changes})
-    return step_key(Context, {"job": job, "visible": list(visible)})
+    return step_key(None, {"job": job, "visible": list(visible)})
 
 
 def result(output, attempts=1):
@@ -86,12 +80,20 @@ def test_what_cannot_is_not(worker):
 
 
 def test_the_scope():
-    own = key()
-    token = REUSE.set("always")
-    assert key() not in (own, None)
-    REUSE.set("never")
-    assert key() is None
-    REUSE.reset(token)
+    scopes = [Scope(run="r"), Scope(run="s"), Scope(run="r", question="q1"), Scope(run="r", round=1)]
+    scopes.append(Scope(run="r", reuse="always"))
+    assert len({key_in(scope) for scope in scopes}) == len(scopes)
+    assert key_in(Scope(run="r", reuse="always")) == key_in(Scope(run="s", reuse="always"))
+    assert key_in(Scope(run="r", start=1)) == key_in(Scope(run="r", start=2))
+    assert key_in(Scope(run="r", reuse="never")) is None
+
+
+def key_in(scope):
+    token = SCOPE.set(scope)
+    try:
+        return key()
+    finally:
+        SCOPE.reset(token)
 
 
 @pytest.mark.prefect
@@ -104,3 +106,5 @@ async def test_a_new_run_with_the_same_inputs(prefect_sqlite, reuse, calls):
         answer = await conductor(f"once for {reuse}", pool=pool, plan=render_plan(plan), reuse=reuse)
         assert answer.answer == "ok"
     assert len(CALLS) == calls
+    # Who reuses another run's results has not paid for them.
+    assert answer.usage.calls == (0 if reuse == "always" else 2)

@@ -2,21 +2,14 @@
 
 import asyncio
 import json
-import os
 import pickle
-import sqlite3
 import subprocess
 import sys
 import traceback
-from functools import partial
-from pathlib import Path
 
-import asyncpg
 import cloudpickle
-import prefect.settings
 import pytest
 from prefect.blocks.system import Secret
-from prefect.client.orchestration import get_client
 
 from conductor_plugin.errors import WorkerError
 from conductor_plugin.graph import CallStep
@@ -24,6 +17,7 @@ from conductor_plugin.on_prefect.flow import conductor
 from conductor_plugin.on_prefect.history import whole_history
 from conductor_plugin.pool import pool_from
 from conductor_plugin.step import StepJob, run_step
+from tests.prefect.sinks import database, everything_of_the_api, files
 from tests.prefect.test_faults import Json, RawUpstream, completion
 from tests.upstream import Html, Status, Text
 
@@ -129,65 +123,6 @@ async def test_no_field_of_an_answer_holds_the_key(upstream, monkeypatch):
     assert (result.reply.output, keys_in(repr(result))) == ("[key]", set())
 
 
-async def everything_of_the_api():
-    """What the server tells about runs, by sink."""
-    async with get_client() as client:
-        read = {
-            "flow runs": client.read_flow_runs,
-            "task runs": client.read_task_runs,
-            "artifacts": client.read_artifacts,
-            "logs": client.read_logs,
-            "blocks": partial(client.read_block_documents, include_secrets=False),
-        }
-        sinks = {}
-        for name, page in read.items():
-            found, offset = [], 0
-            while more := await page(offset=offset, limit=100):
-                found += [item.model_dump_json() for item in more]
-                offset += len(more)
-            sinks[name] = "\n".join(found)
-        events = await client._client.post("/events/filter", json={"limit": 50})
-        pages = [events.text]
-        while following := json.loads(pages[-1]).get("next_page"):
-            pages.append((await client._client.get(following)).text)
-        return {**sinks, "events": "\n".join(pages)}
-
-
-async def database(server):
-    """Every row of every table as text."""
-    url = prefect.settings.PREFECT_API_DATABASE_CONNECTION_URL.value()
-    if isinstance(server, str):
-        with sqlite3.connect(f"file:{url.partition(':///')[2]}?mode=ro", uri=True) as connection:
-            names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            return "\n".join(repr(row) for name in names for row in connection.execute(f'SELECT * FROM "{name}"'))
-    connection = await asyncpg.connect(server.postgres_url.replace("+asyncpg", ""))
-    try:
-        tables = await connection.fetch(
-            "SELECT quote_ident(tablename) AS name FROM pg_tables WHERE schemaname = 'public'"
-        )
-        rows = [await connection.fetch(f"SELECT t::text AS row FROM {table['name']} t") for table in tables]
-        return "\n".join(row["row"] for found in rows for row in found)
-    finally:
-        await connection.close()
-
-
-def files():
-    """Result storage, and whatever else lies under a PREFECT_HOME."""
-    homes = {Path(os.environ["PREFECT_HOME"]), Path(prefect.settings.PREFECT_HOME.value())}
-    return b"\n".join(path.read_bytes() for home in homes for path in home.rglob("*") if path.is_file())
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def server(request, monkeypatch):
-    server = request.getfixturevalue(f"prefect_{request.param}")
-    if request.param == "sqlite":
-        yield server
-        return
-    with server.use():
-        object.__setattr__(server, "postgres_url", request.getfixturevalue("postgres_url"))
-        yield server
-
-
 async def test_no_sink_holds_a_key_after_runs_with_an_upstream_that_echoes(
     server, upstream, monkeypatch, capfd, caplog
 ):
@@ -216,7 +151,7 @@ async def test_no_sink_holds_a_key_after_runs_with_an_upstream_that_echoes(
         if "[key]" in sinks["logs"] and answers[1].flow_run_id in sinks["events"]:
             break
         await asyncio.sleep(0.2)
-    sinks |= {"database": await database(server), "files": files().decode("latin-1")}
+    sinks |= {"database": await database(server), "files": files()}
     sinks |= {"receipts": json.dumps([answer.to_json() for answer in answers])}
     sinks |= {"streams": caplog.text + "".join(capfd.readouterr())}
     if not isinstance(server, str):

@@ -8,6 +8,7 @@ import yaml
 
 from conductor_plugin.errors import PoolError
 from conductor_plugin.pool import EMBEDDED_POOL, Pool, load_pool, pool_from
+from conductor_plugin.sandbox.probe import Backend
 from tests.unit.strategies import make_pool, one_worker
 
 # The example of the design, completed by the workers that it refers to.
@@ -51,6 +52,13 @@ def test_the_embedded_pool() -> None:
     assert [worker.name for worker in pool.workers][:3] == ["calculator", "number", "text"]
     assert all(worker.kind != "llm" and worker.describe for worker in pool.workers)
     assert [worker["name"] for worker in yaml.safe_load(EMBEDDED_POOL.read_text())["workers"]][-1] == "smollm2"
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_the_embedded_pool_runs_python_where_a_sandbox_is_safe(monkeypatch: pytest.MonkeyPatch, safe: bool) -> None:
+    backend = Backend("bubblewrap" if safe else "unsafe")
+    monkeypatch.setattr("conductor_plugin.pool.probe", lambda: backend)
+    assert ("python" in [worker.name for worker in load_pool().workers]) is safe
 
 
 def test_anchors_that_save_typing_are_welcome(tmp_path: Path) -> None:
