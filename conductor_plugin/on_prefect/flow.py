@@ -179,18 +179,26 @@ _ROUND: ContextVar[tuple[RoundJob, Listener]] = ContextVar("round")
 
 
 @flow(name="conductor-round", persist_result=True, result_serializer="json", validate_parameters=False)
-async def conductor_round(number: int) -> RoundResult:
-    """A later round of a question, as a subflow of `conductor`."""
+async def conductor_round(number: int) -> RoundResult | State[RoundResult]:
+    """A later round of a question, as a subflow of `conductor`.
+
+    A round without success is a Failed state: Prefect would not do one that completed again in a resumed run.
+    """
     job, on_event = _ROUND.get()
     SCOPE.set(replace(SCOPE.get(), round=number))
-    return await run_round(job, prefect_engine(), on_event)
+    result = await run_round(job, prefect_engine(), on_event)
+    return result if result.status == "completed" else Failed(message=result.status, data=result)
 
 
 async def _as_subflow(job: RoundJob, engine: Engine, on_event: Listener) -> RoundResult:
     token = _ROUND.set((job, on_event))
     number = len(job.earlier)
     try:
-        result: RoundResult = await conductor_round.with_options(flow_run_name=f"round-{number}")(number)
+        configured: Any = conductor_round.with_options(flow_run_name=f"round-{number}")
+        state: Any = await configured(number, return_state=True)
+        result = await state.result(raise_on_failure=False)
+        if not isinstance(result, RoundResult):
+            raise result
         return result
     except Exception as error:  # what earlier rounds answered is not lost for it
         return RoundResult(planner=PlannerRecord(name=job.planner.name), status="failed", error=error_record(error))

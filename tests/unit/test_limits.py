@@ -5,8 +5,12 @@ import contextlib
 
 import pytest
 
-from conductor_plugin import limits
-from conductor_plugin.limits import Gate, gate
+from conductor_plugin import limits, step
+from conductor_plugin.context import Message, WorkerReply
+from conductor_plugin.errors import TransientError, WorkerTimeout
+from conductor_plugin.graph import CallStep
+from conductor_plugin.limits import Gate, expected_tokens, gate
+from conductor_plugin.step import StepJob
 from conductor_plugin.worker_spec import WorkerSpec
 
 nothing_but_others = asyncio.sleep  # as it is before a test replaces it
@@ -157,3 +161,61 @@ def test_event_loops_do_not_share_gates() -> None:
         return entrance
 
     assert asyncio.run(crowd()) is not asyncio.run(crowd())
+
+
+async def test_tokens_are_waited_for(clock: Clock) -> None:
+    entrance = Gate(tokens_per_minute=600)  # ten a second
+
+    async def call(expected: int, used: int) -> float:
+        async with entrance:
+            entrance.charge(expected)
+            began = clock.now - 1000.0
+            await clock.sleep(1.0)
+            entrance.charge(used - expected)
+        return began
+
+    assert await asyncio.gather(*(call(100, 100) for _ in range(3))) == [0.0, 10.0, 20.0]
+    clock.now = 2000.0
+    # What was charged too much is given back while the others wait, at most a nap later.
+    first, second = await asyncio.gather(call(6000, 20), call(20, 20))
+    assert (first, second) == (1000.0, 1002.0)
+
+
+async def test_an_idle_minute_of_tokens_is_not_saved_up(clock: Clock) -> None:
+    entrance = Gate(tokens_per_minute=60)
+    entrance.charge(10)
+    entrance.charge(-10)
+    clock.now += 600
+    for seconds in (5, 3):
+        entrance.charge(seconds)
+    async with entrance:
+        assert clock.now == 1000.0 + 600 + 8
+
+
+@pytest.mark.parametrize(
+    ("failure", "billed"), [(None, True), (TransientError("429"), False), (WorkerTimeout("t", maybe_billed=True), True)]
+)
+async def test_a_steps_tokens_count_unless_its_call_was_refused(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, failure: Exception | None, billed: bool
+) -> None:
+    async def call(spec: WorkerSpec, request: object) -> WorkerReply:
+        if failure:
+            raise failure
+        return WorkerReply(output="x", prompt_tokens=40, completion_tokens=20)
+
+    monkeypatch.setattr(step, "call_worker", call)
+    spec = worker(tokens_per_minute=60, retries=0, params={"max_tokens": 60})
+    job = StepJob(0, CallStep(worker=0, subtask=""), spec, "q")
+    for _ in range(2):
+        with contextlib.suppress(TransientError):
+            await step.run_step(job, ())
+    waited = clock.now - 1000.0
+    assert 59 <= waited <= 62 if billed else waited == 0
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"max_tokens": 10}, {"max_completion_tokens": 10, "max_tokens": 99}, {"max_tokens": "x"}]
+)
+def test_the_tokens_that_a_call_may_take(params: dict[str, object]) -> None:
+    most = 10 if params and params.get("max_tokens") != "x" else 0
+    assert expected_tokens(worker(params=params), [Message(role="user", content="abcd" * 5)]) == 5 + most
