@@ -7,7 +7,7 @@ and the outputs that this step may see. Three empty lists keep the earlier answe
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from conductor_plugin.budget import BUDGET, Budget
 from conductor_plugin.context import Message
@@ -71,9 +71,10 @@ async def conduct(
     course = _Course(pool=pool, planner=planner, label=label)
     status: AnswerStatus | None = None
     try:
-        course.pool = _permitted(pool, planner, label)
+        course.pool = permitted_pool(pool, planner, label)
         async with asyncio.timeout(deadline_s) as clock:
-            await _rounds(course, question, history, max_steps, max_rounds, run_all, engine or Engine(), on_event)
+            engine = _off_the_clock(engine or Engine(), clock)
+            await _rounds(course, question, history, max_steps, max_rounds, run_all, engine, on_event)
     except asyncio.CancelledError:
         on_event(Answered(course.as_answer("cancelled")))
         raise
@@ -91,7 +92,22 @@ async def conduct(
     return answer
 
 
-def _permitted(pool: Pool, planner: Planner, label: str) -> Pool:
+def _off_the_clock(engine: Engine, clock: asyncio.Timeout) -> Engine:
+    """The engine, whose waiting for a person's approval does not count against the deadline."""
+    approve, loop = engine.approve, asyncio.get_running_loop()
+
+    async def approved(ready: PlanReady) -> bool:
+        assert approve is not None
+        deadline, began = clock.when(), loop.time()
+        clock.reschedule(None)
+        yes = await approve(ready)
+        clock.reschedule(None if deadline is None else deadline + loop.time() - began)
+        return yes
+
+    return replace(engine, approve=approved) if approve else engine
+
+
+def permitted_pool(pool: Pool, planner: Planner, label: str) -> Pool:
     """The pool as a question of that label may use it. LabelError if its planner or every worker may not see it."""
     if isinstance(planner, PromptedPlanner) and not is_cleared(pool, planner.clearance, label):
         raise LabelError(
@@ -192,7 +208,7 @@ class _Course:
     def as_answer(self, status: AnswerStatus | None = None) -> Answer:
         """The receipt as it stands. A completed run whose answer is empty has failed."""
         status, error = status or self.status, self.error
-        if status == "cancelled":
+        if status == "cancelled" and error is None:
             error = ErrorRecord(code="cancelled", message="the run was cancelled before it had an answer")
         elif status == "stopped_deadline":
             error = ErrorRecord(code="deadline", message="the deadline passed before there was an answer")

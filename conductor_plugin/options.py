@@ -32,6 +32,7 @@ class AnswerOptions(Frozen):
     budget_usd: Positive | None = None
     deadline_s: Positive | None = None
     reuse: Reuse = "run"
+    approve: bool = False
 
 
 def prepare(pool: Pool, options: AnswerOptions) -> tuple[Pool, Planner]:

@@ -36,6 +36,7 @@ from conductor_plugin.step import ATTEMPTS, Attempts, StepResult, run_step_with_
 
 Listener = Callable[[object], None]
 PLANNER_RETRIES = RetryPolicy()
+NOT_APPROVED = ErrorRecord(code="not_approved", message="the plan was not approved, so that it was not run")
 
 
 class RoundJob(Frozen):
@@ -96,14 +97,16 @@ async def _round(job: RoundJob, engine: "Engine", on_event: Listener) -> RoundRe
 
 @dataclass(frozen=True)
 class Engine:
-    """How the three outside acts are done: asking a planner, executing a step, doing a later round.
+    """How the outside acts are done: asking a planner, executing a step, doing a later round, approving a plan.
 
-    The default does them as plain coroutines with retries; the Prefect side as tasks and subflows.
+    The default does them as plain coroutines with retries and approves of everything; the Prefect side as tasks
+    and subflows, and asks a person to approve where it is told to.
     """
 
     propose: Callable[[Planner, PlanRequest], Awaitable[Proposal]] = _propose
     step: RunStep = run_step_with_retries
     round: Callable[[RoundJob, "Engine", Listener], Awaitable[RoundResult]] = _round
+    approve: Callable[[PlanReady], Awaitable[bool]] | None = None
 
 
 @dataclass(frozen=True)
@@ -200,9 +203,12 @@ async def _run(
     except (ValueError, IndexError) as error:
         message = f"the planner {job.planner.name} gave steps that are no graph of this pool: {error}"
         return RoundResult(plan=plan, status="no_plan", error=ErrorRecord(code="bad_steps", message=message))
-    on_event(PlanReady(len(job.earlier), plan, tuple(steps), asked.planner, asked.calls))
+    ready = PlanReady(len(job.earlier), plan, tuple(steps), asked.planner, asked.calls)
+    on_event(ready)
     if not steps:
         return RoundResult(plan=plan, kept=True)
+    if engine.approve and not await engine.approve(ready):
+        return RoundResult(plan=plan, status="cancelled", error=NOT_APPROVED)
     planner_grows = getattr(job.planner, "grow", None)
 
     async def grow(results: Sequence[StepResult]) -> Sequence[Step]:

@@ -14,6 +14,7 @@ from conductor_plugin.cli.options import (
     read_completion,
     read_question,
 )
+from conductor_plugin.cli.plan import print_plan
 from conductor_plugin.errors import InputError
 
 EXIT_CODES = {
@@ -26,7 +27,18 @@ EXIT_CODES = {
     "no_plan": 4,
     "cancelled": 130,
 }
-OPTIONS = ("planner", "blind", "few_shot", "max_steps", "max_rounds", "run_all", "label", "budget_usd", "reuse")
+OPTIONS = (
+    "planner",
+    "blind",
+    "few_shot",
+    "max_steps",
+    "max_rounds",
+    "run_all",
+    "label",
+    "budget_usd",
+    "reuse",
+    "approve",
+)
 
 
 @click.command()
@@ -34,7 +46,6 @@ OPTIONS = ("planner", "blind", "few_shot", "max_steps", "max_rounds", "run_all",
 @pool_options
 @planner_options
 @click.option("--run-all", is_flag=True, help="Also run steps that cannot reach the answer.")
-@click.option("--label", help="The question's data label. Default: the pool's lowest.")
 @click.option("--budget-usd", type=Positive(), help="Hard cap on planner and workers.")
 @click.option("--deadline", type=Positive(), metavar="SECONDS", help="Hard limit on time.")
 @click.option(
@@ -44,6 +55,8 @@ OPTIONS = ("planner", "blind", "few_shot", "max_steps", "max_rounds", "run_all",
     show_default=True,
     help="Whose stored results may stand in for a call.",
 )
+@click.option("--quote", "quote_only", is_flag=True, help="Plan, print what the plan may take, and run nothing.")
+@click.option("--approve", is_flag=True, help="Show the plan and what it may take, and ask before running it.")
 @click.option("--batch", "batch_file", metavar="FILE", help="Answer every question of a JSONL file instead.")
 @click.option("--results", metavar="FILE", help="Where a batch's answers go. Default: FILE.answers.jsonl")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1000), help="Of a batch.")
@@ -54,6 +67,7 @@ def answer(
     batch_file: str | None,
     results: str | None,
     concurrency: int,
+    quote_only: bool,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -63,6 +77,14 @@ def answer(
 
     if (question is None) == (batch_file is None):
         raise InputError("give either a question or --batch FILE", code="bad_option")
+    if batch_file is not None and (quote_only or given["approve"]):
+        raise InputError("--quote and --approve are for one question, not for --batch", code="bad_option")
+    if given["approve"] and "-" in (question, plan_file):
+        raise InputError(
+            "--approve reads its answer from stdin; give the question and the plan otherwise", code="bad_option"
+        )
+    if quote_only:
+        return print_plan(question or "", plan_file, as_json=as_json, quoted=True, **given)
     text = None if question is None else read_question(question, plan_file)
     options = AnswerOptions(
         **{name: given[name] for name in OPTIONS},
@@ -107,10 +129,12 @@ def _run(parameters: dict[str, Any], screen: Any) -> Any:
     from conductor_plugin.on_prefect.history import embedded_server, whole_history
 
     async def run() -> Any:
+        from conductor_plugin.on_prefect.approve import ASK
         from conductor_plugin.on_prefect.flow import LISTENER, conductor
         from conductor_plugin.on_prefect.seal import by_reference, whole_answer
 
         LISTENER.set(screen.hear)
+        ASK.set(screen.ask)
         referred = await by_reference(parameters)
         async with whole_history():
             state: Any = await conductor(**referred, return_state=True)

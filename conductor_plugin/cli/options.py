@@ -31,7 +31,7 @@ def pool_options(command: F) -> F:
 
 
 def planner_options(command: F) -> F:
-    """--planner, --plan, --blind, --few-shot, --max-steps, --max-rounds."""
+    """--planner, --plan, --blind, --few-shot, --max-steps, --max-rounds, --label."""
     for option in reversed(
         [
             click.option("--planner", metavar="NAME|MODEL", help="template:NAME, or a litellm model string."),
@@ -52,6 +52,7 @@ def planner_options(command: F) -> F:
                 type=click.IntRange(0, 10),
                 help="How often the Conductor may plan again.",
             ),
+            click.option("--label", help="The question's data label. Default: the pool's lowest."),
         ]
     ):
         command = option(command)

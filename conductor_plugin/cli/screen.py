@@ -1,5 +1,6 @@
 """What a person sees: live progress on stderr while steps run, then the answer and its receipt on stdout."""
 
+import asyncio
 import contextlib
 import json
 import re
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from conductor_plugin.conduct import Answered
+from conductor_plugin.quote import Quote, quote_lines
 from conductor_plugin.receipt import Answer, StepRecord
 from conductor_plugin.rounds import PlanReady, PlanRefused
 from conductor_plugin.run import StepFinished, StepStarted
@@ -45,6 +47,21 @@ class Screen:
         """One plain line above the steps."""
         self.console.print(Text(plain(text), style="dim"))
 
+    async def ask(self, ready: PlanReady, offer: Quote) -> bool:
+        """Show the plan and its quote, and read a line from stdin: is it to be run?"""
+        if self.console.is_terminal:
+            self._live.stop()
+        lists = [
+            f"{i}. Model {worker}: {text}"
+            for i, (worker, text) in enumerate(zip(ready.plan.model_id, ready.plan.subtasks, strict=True))
+        ]
+        self.console.print(Text(plain("\n".join([*lists, "", *quote_lines(offer)]))))
+        self.console.print("Run this plan? [y/N] ", end="", markup=False)
+        line = await _line_of_stdin()
+        if self.console.is_terminal:
+            self._live.start()
+        return line.strip().lower() in ("y", "yes")
+
     def hear(self, event: object) -> None:
         """Take in an event of `conductor_plugin.rounds`, `run` or `conduct`; others are ignored."""
         if isinstance(event, PlanReady):
@@ -71,6 +88,22 @@ class Screen:
         for i in sorted(self._lines):
             grid.add_row(self._lines[i])
         self._live.update(grid)
+
+
+async def _line_of_stdin() -> str:
+    """Without a thread that waits for it: such a one would outlive Ctrl-C."""
+    if sys.stdin is None:
+        return ""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        loop.add_reader(sys.stdin, ready.set)
+    except OSError:  # a regular file: always readable
+        return sys.stdin.readline()
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
+    return sys.stdin.readline()
 
 
 def print_answer(answer: Answer) -> None:

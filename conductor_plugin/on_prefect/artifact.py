@@ -22,9 +22,9 @@ def render_markdown(question: str, answer: Answer) -> str:
     """The receipt as markdown. Texts of people and models stand in code blocks: they stay text."""
     parts = [
         "## Question",
-        _quote(question),
+        quoted(question),
         f"## Answer ({answer.status})",
-        _quote(answer.answer if answer.answer is not None else "(none)"),
+        quoted(answer.answer if answer.answer is not None else "(none)"),
     ]
     if answer.error:
         parts.append(f"**{answer.error.code}**: {_inline(answer.error.message)}")
@@ -64,10 +64,10 @@ def _round(number: int, record: RoundRecord) -> list[str]:
         "|---|---|---|---|---|---|---|---|---|",
         *(_row(step) for step in record.steps),
     ]
-    parts = [f"## Round {number}", _quote(lists), _quote(drawing), "\n".join(rows)]
+    parts = [f"## Round {number}", quoted(lists), quoted(drawing), "\n".join(rows)]
     for step in record.steps:
         if step.output is not None:
-            parts += [f"### step {step.index} · {_inline(step.worker)}", _quote(step.output)]
+            parts += [f"### step {step.index} · {_inline(step.worker)}", quoted(step.output)]
     return parts
 
 
@@ -90,7 +90,7 @@ def _number(value: int | None) -> str:
     return "unknown" if value is None else str(value)
 
 
-def _quote(text: str) -> str:
+def quoted(text: str) -> str:
     """A code block that the text cannot end: its fence is longer than any run of backquotes in it."""
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}\n… ({len(text) - _LONGEST} characters more in the run's result)"

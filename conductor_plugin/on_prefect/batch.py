@@ -21,7 +21,7 @@ from conductor_plugin.errors import InputError
 from conductor_plugin.labels import label_of
 from conductor_plugin.models import Frozen
 from conductor_plugin.on_prefect.blocks import resolve_pool
-from conductor_plugin.on_prefect.flow import prefect_engine
+from conductor_plugin.on_prefect.flow import prefect_engine, remember
 from conductor_plugin.on_prefect.scope import SCOPE, flow_run_id, start_scope
 from conductor_plugin.on_prefect.seal import open_seal, refuse_text, server_may_see
 from conductor_plugin.options import AnswerOptions, prepare
@@ -107,6 +107,7 @@ async def conductor_batch(
             for item in asked:
                 if item.id not in before:
                     group.create_task(one(item))
+    await remember(members, *answers)
     completed = sum(answer.status == "completed" for answer in answers)
     return BatchSummary(
         questions=len(asked),

@@ -3,6 +3,7 @@
 prefect deployment run conductor/answer --param question="…"
 """
 
+import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -12,11 +13,13 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Failed
 
-from conductor_plugin.conduct import conduct
+from conductor_plugin.calls import record_calls
+from conductor_plugin.conduct import conduct, permitted_pool
 from conductor_plugin.context import Message
 from conductor_plugin.errors import InputError
 from conductor_plugin.labels import label_of
 from conductor_plugin.on_prefect import tasks
+from conductor_plugin.on_prefect.approve import approver
 from conductor_plugin.on_prefect.artifact import write_artifact
 from conductor_plugin.on_prefect.blocks import resolve_pool
 from conductor_plugin.on_prefect.cover import cover_answer, covered
@@ -51,6 +54,7 @@ async def conductor(
     budget_usd: Positive | None = None,
     deadline_s: Positive | None = None,
     reuse: Reuse = "run",
+    approve: bool = False,
 ) -> Answer | State[Answer]:
     """Answer a question by a planned workflow over a pool of models and tools.
 
@@ -75,6 +79,7 @@ async def conductor(
         deadline_s: Seconds after which calls in flight are cancelled and the run stops.
         reuse: Whose stored results may stand in for a call: this run's own (`run`), those of any run with the
             same inputs (`always`), or nobody's (`never`).
+        approve: Pause when there is a plan, with its quote, until a person resumes the run with a yes.
 
     Returns:
         The Answer; without its texts where the server is not cleared for them. One without success is the data
@@ -95,6 +100,7 @@ async def conductor(
         budget_usd=budget_usd,
         deadline_s=deadline_s,
         reuse=reuse,
+        approve=approve,
     )
     whole_pool = await resolve_pool(pool)
     label = label_of(whole_pool, label)
@@ -148,6 +154,10 @@ async def _answer_sealed(asked: Asked, pool: Pool, options: AnswerOptions, seal:
 async def _answer(asked: Asked, pool: Pool, options: AnswerOptions, seal: Seal | None) -> Answer:
     members, planner = prepare(pool, options)
     start_scope(options.reuse, seal)
+    engine = prefect_engine()
+    if options.approve:
+        permitted = permitted_pool(members, planner, options.label or members.labels[0])
+        engine = replace(engine, approve=approver(asked, permitted, options.run_all))
     answer = await conduct(
         asked.question,
         pool=members,
@@ -159,10 +169,11 @@ async def _answer(asked: Asked, pool: Pool, options: AnswerOptions, seal: Seal |
         label=options.label,
         budget_usd=options.budget_usd,
         deadline_s=options.deadline_s,
-        engine=prefect_engine(),
+        engine=engine,
         on_event=_hear,
     )
     answer = answer.model_copy(update={"flow_run_id": flow_run_id()})
+    await remember(members, answer)
     try:
         if seal:
             await write_artifact(seal.cover(asked.question), cover_answer(answer, seal))
@@ -171,6 +182,14 @@ async def _answer(asked: Asked, pool: Pool, options: AnswerOptions, seal: Seal |
     except Exception as error:  # an answer that was paid for is not lost for its artifact
         get_run_logger().warning("The run's artifact could not be written: %s", type(error).__name__)
     return answer
+
+
+async def remember(pool: Pool, *answers: Answer) -> None:
+    """Keep the figures of the answers' calls for later quotes."""
+    try:
+        await asyncio.to_thread(record_calls, pool, answers)
+    except Exception as error:  # nor is it lost for that
+        get_run_logger().warning("The calls' figures could not be kept for quotes: %s", type(error).__name__)
 
 
 # The later round that is about to run and who hears of it. No parameters of the subflow: those are shown in the

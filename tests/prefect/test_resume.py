@@ -1,5 +1,7 @@
 """The same flow run, started again: what was paid for is not asked for twice, and counts against the budget."""
 
+from functools import partial
+
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.flow_engine import run_flow
@@ -28,29 +30,30 @@ def chain(*models):
     return render_plan(Plan(model_id=models, subtasks=tuple(f"step {i}" for i in steps), access_list=access))
 
 
+async def again(run_id, question, parameters):
+    """The answer of a finished run that is started again."""
+    async with get_client() as client:
+        await client.set_flow_run_state(run_id, Scheduled(name="AwaitingRetry"), force=True)
+        flow_run = await client.read_flow_run(run_id)
+    state = await run_flow(conductor, flow_run, {"question": question, **parameters}, return_type="state")
+    return await state.result(raise_on_failure=False)
+
+
 async def first(**parameters):
     """A run that fails; it, and how to start it again."""
     state = await conductor("q", **parameters, return_state=True)
     answer = await state.result(raise_on_failure=False)
     assert answer.status == "failed"
-
-    async def again():
-        async with get_client() as client:
-            await client.set_flow_run_state(answer.flow_run_id, Scheduled(name="AwaitingRetry"), force=True)
-            flow_run = await client.read_flow_run(answer.flow_run_id)
-        state = await run_flow(conductor, flow_run, {"question": "q", **parameters}, return_type="state")
-        return await state.result(raise_on_failure=False)
-
-    return answer, again
+    return answer, partial(again, answer.flow_run_id, "q", parameters)
 
 
 async def test_a_plan_and_its_finished_steps_are_not_asked_again(prefect_sqlite, upstream):
     upstream.script(Text(chain(0, 1, 0)), model="planner")
     upstream.script(Text("one"), Text("three"), model="a")
     upstream.script(Status(400), Text("two"), model="b")
-    failed, again = await first(pool=pool(upstream))
+    failed, repeat = await first(pool=pool(upstream))
     assert [step.status for step in failed.rounds[0].steps] == ["completed", "failed", "not_started"]
-    answer = await again()
+    answer = await repeat()
     assert (answer.answer, answer.status, answer.flow_run_id) == ("three", "completed", failed.flow_run_id)
     assert [request.body["model"] for request in upstream.requests] == ["planner", "a", "b", "b", "a"]
     # The receipt is of the run, of all its starts.
@@ -63,9 +66,9 @@ async def test_a_later_round_is_not_asked_again_either(prefect_sqlite, upstream)
     upstream.script(Text(recurse), Text(chain(0, 1)), model="planner")
     upstream.script(Text("one"), Text("one again"), model="a")
     upstream.script(Status(400), Text("two"), model="b")
-    failed, again = await first(pool=pool(upstream), max_rounds=1)
+    failed, repeat = await first(pool=pool(upstream), max_rounds=1)
     assert [len(record.steps) for record in failed.rounds] == [2, 2]
-    answer = await again()
+    answer = await repeat()
     assert (answer.answer, answer.status) == ("two", "completed")
     assert [request.body["model"] for request in upstream.requests] == ["planner", "a", "planner", "a", "b", "b"]
 
@@ -76,8 +79,8 @@ async def test_a_later_round_is_not_asked_again_either(prefect_sqlite, upstream)
 async def test_what_earlier_starts_took_counts(prefect_sqlite, upstream, budget_usd, status):
     upstream.script(Text("one"), model="a")
     upstream.script(Status(400), Text("two"), model="b")
-    _, again = await first(pool=pool(upstream), plan=chain(0, 1), budget_usd=budget_usd)
-    answer = await again()
+    _, repeat = await first(pool=pool(upstream), plan=chain(0, 1), budget_usd=budget_usd)
+    answer = await repeat()
     assert answer.status == status
     assert len(upstream.requests) == (3 if status == "completed" else 2)
 
@@ -86,6 +89,6 @@ async def test_an_unknown_cost_counts_as_the_worst_case(prefect_sqlite, upstream
     upstream.script(Text("one", usage=False), model="a")
     upstream.script(Status(400), Text("two"), model="b")
     parameters = {"pool": pool(upstream), "plan": chain(0, 1)}
-    _, again = await first(**parameters, budget_usd=29.9)
-    assert (await again()).status == "stopped_budget"
+    _, repeat = await first(**parameters, budget_usd=29.9)
+    assert (await repeat()).status == "stopped_budget"
     assert [request.body["model"] for request in upstream.requests] == ["a", "b"]
