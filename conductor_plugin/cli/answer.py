@@ -111,10 +111,13 @@ def _run(parameters: dict[str, Any], screen: Any) -> Any:
 
     async def run() -> Any:
         from conductor_plugin.on_prefect.flow import LISTENER, conductor
+        from conductor_plugin.on_prefect.storage import UNKEPT, tell_unkept_run
 
         LISTENER.set(screen.hear)
+        UNKEPT.set(screen.say)
         async with whole_history():
             state: Any = await conductor(**parameters, return_state=True)
+            tell_unkept_run(state)
             return await state.result(raise_on_failure=False)
 
     with embedded_server():

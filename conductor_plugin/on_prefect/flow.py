@@ -19,6 +19,7 @@ from conductor_plugin.labels import SERVER_CLEARANCE, check_server, label_of
 from conductor_plugin.on_prefect import tasks
 from conductor_plugin.on_prefect.artifact import write_artifact
 from conductor_plugin.on_prefect.blocks import resolve_pool
+from conductor_plugin.on_prefect.storage import check_storage
 from conductor_plugin.options import AnswerOptions, Positive, Reuse, prepare
 from conductor_plugin.receipt import Answer, PlannerRecord, error_record
 from conductor_plugin.rounds import Engine, Listener, PlanRefused, RoundJob, RoundResult, run_round
@@ -90,6 +91,7 @@ async def conductor(
     )
     members, chosen = prepare(await resolve_pool(pool), options)
     check_server(members, label_of(members, label), os.environ.get(SERVER_CLEARANCE))
+    await check_storage()
     tasks.REUSE.set(reuse)
     answer = await conduct(
         question,

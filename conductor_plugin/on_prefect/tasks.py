@@ -11,6 +11,7 @@ from prefect.context import FlowRunContext, TaskRunContext
 from prefect.utilities.annotations import opaque, quote
 
 from conductor_plugin.context import build_messages
+from conductor_plugin.on_prefect.storage import tell_unkept_task
 from conductor_plugin.options import Reuse
 from conductor_plugin.planners.base import Planner, PlanRequest, Proposal, propose_once
 from conductor_plugin.policy import RetryPolicy
@@ -105,6 +106,10 @@ async def step_task(job: StepJob, visible: list[StepResult]) -> StepResult:
 
     async with concurrency(limit, strict=True):
         return await run_step(job, visible)
+
+
+for _task in (plan_task, step_task):
+    _task.on_rollback(tell_unkept_task)
 
 
 def _retry_options(policy: RetryPolicy) -> dict[str, Any]:
