@@ -14,7 +14,7 @@ from typing import Any
 from prefect.client.schemas.objects import State
 from prefect.context import TaskRunContext
 from prefect.filesystems import LocalFileSystem
-from prefect.results import ResultRecord, get_result_store
+from prefect.results import get_result_store
 from prefect.settings import PREFECT_HOME
 from prefect.transactions import Transaction
 
@@ -76,8 +76,8 @@ async def tell_unkept_task(transaction: Transaction) -> None:
 
 def tell_unkept_run(state: State[Any]) -> None:
     """Say so if the receipt of a flow run that just ended in this process was not written."""
-    record = state.data
-    if isinstance(record, ResultRecord) and isinstance(record.result, Answer) and not record.is_persisted:
+    record = state.data  # Prefect's ResultRecord
+    if isinstance(getattr(record, "result", None), Answer) and not record.is_persisted:
         _tell("the receipt of this run could not be kept: `conductor show` will not find it")
 
 
