@@ -90,13 +90,17 @@ def _retry(task: Any, task_run: TaskRun, state: State[Any]) -> bool:
     return RetryPolicy().deserves_retry(error)
 
 
-@task(name="plan", persist_result=True, result_serializer="json", cache_key_fn=plan_key, retry_condition_fn=_retry)
+# On disk alone: Prefect would also keep the last 1,000 results of a flow run in memory, however large.
+_KEPT: Any = {"persist_result": True, "result_serializer": "json", "cache_result_in_memory": False}
+
+
+@task(name="plan", cache_key_fn=plan_key, retry_condition_fn=_retry, **_KEPT)
 async def plan_task(planner: Planner, request: PlanRequest) -> Proposal:
     """One attempt of a planner."""
     return await propose_once(planner, request)
 
 
-@task(name="step", persist_result=True, result_serializer="json", cache_key_fn=step_key, retry_condition_fn=_retry)
+@task(name="step", cache_key_fn=step_key, retry_condition_fn=_retry, **_KEPT)
 async def step_task(job: StepJob, visible: list[StepResult]) -> StepResult:
     """One step of a plan."""
     limit = job.worker.global_limit if job.worker else None

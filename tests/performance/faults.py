@@ -116,6 +116,7 @@ async def measure(folder: Path, upstream: "Connection[Any, Any]", questions: int
         answered += 1
         if answered % (questions // 4) == 0:
             memory.append(rss_mib())
+            print(f"{answered} questions answered, {memory[-1]:.1f} MiB", flush=True)
 
     started = time.perf_counter()
     lines = await batch(folder, "batch", range(questions), pool, each)
