@@ -76,7 +76,7 @@ async def tell_unkept_task(transaction: Transaction) -> None:
 
 def tell_unkept_run(state: State[Any]) -> None:
     """Say so if the receipt of a flow run that just ended in this process was not written."""
-    record = state.data  # Prefect's ResultRecord
+    record: Any = state.data  # Prefect's ResultRecord
     if isinstance(getattr(record, "result", None), Answer) and not record.is_persisted:
         _tell("the receipt of this run could not be kept: `conductor show` will not find it")
 

@@ -92,6 +92,8 @@ def _retry(task: Any, task_run: TaskRun, state: State[Any]) -> bool:
 
 # On disk alone: Prefect would also keep the last 1,000 results of a flow run in memory, however large.
 _KEPT: Any = {"persist_result": True, "result_serializer": "json", "cache_result_in_memory": False}
+# Prefect awaits a hook that is a coroutine function, which its types do not say.
+_UNKEPT: Any = tell_unkept_task
 
 
 @task(name="plan", cache_key_fn=plan_key, retry_condition_fn=_retry, **_KEPT)
@@ -112,8 +114,8 @@ async def step_task(job: StepJob, visible: list[StepResult]) -> StepResult:
         return await run_step(job, visible)
 
 
-for _task in (plan_task, step_task):
-    _task.on_rollback(tell_unkept_task)
+plan_task.on_rollback(_UNKEPT)
+step_task.on_rollback(_UNKEPT)
 
 
 def _retry_options(policy: RetryPolicy) -> dict[str, Any]:
