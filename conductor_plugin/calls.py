@@ -30,12 +30,11 @@ class Typical(Frozen):
     output_bytes: float
 
 
-def record_calls(pool: Pool, answers: Iterable[Answer]) -> None:
-    """Keep the figures of the answers' completed calls. InputError `home_unusable`; sqlite3.Error."""
+def record_calls(pool: Pool, answer: Answer) -> None:
+    """Keep the figures of an answer's completed calls. InputError `home_unusable`; sqlite3.Error."""
     known = {worker.name: _identity(worker) for worker in pool.workers}
     rows = [
         (known[step.worker], step.latency_s, step.completion_tokens, len((step.output or "").encode()))
-        for answer in answers
         for record in answer.rounds
         for step in record.steps
         if step.status == "completed" and step.attempts == 1 and step.worker in known and step.latency_s is not None

@@ -64,9 +64,13 @@ def _fill_and_rename(directory: Path, fill: Callable[[Path], None]) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def reason_of(error: Exception) -> str:
+    """Why a directory is of no use, in words for a person."""
+    return REASONS.get(type(error)) or getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 def _unusable(path: Path, error: OSError | RuntimeError) -> InputError:
-    reason = REASONS.get(type(error)) or getattr(error, "strerror", None) or str(error)
     return InputError(
-        f"cannot keep files in {path}: {reason}; set CONDUCTOR_HOME to a directory that you may write to",
+        f"cannot keep files in {path}: {reason_of(error)}; set CONDUCTOR_HOME to a directory that you may write to",
         code="home_unusable",
     )

@@ -97,7 +97,10 @@ def scrub(text: str, key: str | None) -> str:
 
 
 def retry_after(error: Exception) -> float | None:
-    """Seconds of the reply's Retry-After header, which may be a number or a date."""
+    """Seconds of the reply's Retry-After header, which may be a number or a date.
+
+    A date counts from the reply's own Date: this machine's clock may be wrong, or have jumped.
+    """
     response = getattr(error, "response", None)
     headers = getattr(response, "headers", None) or getattr(error, "litellm_response_headers", None) or {}
     value = headers.get("retry-after")
@@ -108,9 +111,16 @@ def retry_after(error: Exception) -> float | None:
         return max(seconds, 0.0) if math.isfinite(seconds) else None
     except ValueError:
         pass
+    when, now = _date(value), _date(headers.get("date") or "")
+    if when is None:
+        return None
+    return max((when - (now or datetime.datetime.now(datetime.UTC))).total_seconds(), 0.0)
+
+
+def _date(value: str) -> datetime.datetime | None:
+    """A date of HTTP, which without a zone is in UTC."""
     try:
-        when = email.utils.parsedate_to_datetime(value)
+        date = email.utils.parsedate_to_datetime(value)
     except ValueError:
         return None
-    now = datetime.datetime.now(when.tzinfo)
-    return max((when - now).total_seconds(), 0.0)
+    return date if date.tzinfo else date.replace(tzinfo=datetime.UTC)

@@ -11,6 +11,7 @@ from conductor_plugin.errors import BudgetError, ConductorError, PermanentError,
 from conductor_plugin.graph import CallStep, ReduceStep
 from conductor_plugin.limits import expected_tokens, gate
 from conductor_plugin.models import Frozen
+from conductor_plugin.patience import Patience
 from conductor_plugin.policy import RetryPolicy, with_retries
 from conductor_plugin.reduce import REDUCERS
 from conductor_plugin.worker_spec import WorkerSpec
@@ -148,7 +149,7 @@ async def _timed(worker: WorkerSpec, request: WorkerRequest) -> WorkerReply:
     if worker.kind == "llm":
         await prepare_worker(worker)
     try:
-        async with asyncio.timeout(worker.timeout_seconds) as clock:
+        async with Patience(worker.timeout_seconds) as clock:
             return await call_worker(worker, request)
     except (WorkerError, BudgetError):
         raise

@@ -132,12 +132,15 @@ def _run(parameters: dict[str, Any], screen: Any) -> Any:
         from conductor_plugin.on_prefect.approve import ASK
         from conductor_plugin.on_prefect.flow import LISTENER, conductor
         from conductor_plugin.on_prefect.seal import by_reference, whole_answer
+        from conductor_plugin.on_prefect.storage import UNKEPT, tell_unkept_run
 
         LISTENER.set(screen.hear)
+        UNKEPT.set(screen.say)
         ASK.set(screen.ask)
         referred = await by_reference(parameters)
         async with whole_history():
             state: Any = await conductor(**referred, return_state=True)
+            tell_unkept_run(state)
             return await whole_answer(await state.result(raise_on_failure=False))
 
     with embedded_server():

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from conductor_plugin.cli.screen import plain
 from conductor_plugin.options import AnswerOptions
 
 
@@ -36,10 +37,12 @@ def _run(
 
     async def run() -> Any:
         from conductor_plugin.on_prefect.batch import ANSWERED, completed_ids, conductor_batch, read_batch
+        from conductor_plugin.on_prefect.storage import UNKEPT
 
         asked, before = read_batch(Path(questions)), completed_ids(Path(results))
         bar = progress.add_task("answers", total=len(asked), completed=len(before))
         ANSWERED.set(lambda answer: progress.advance(bar))
+        UNKEPT.set(lambda sentence: progress.console.print(plain(sentence), style="dim", markup=False, soft_wrap=True))
         async with whole_history():
             state: Any = await conductor_batch(questions, results, pool, options, concurrency, return_state=True)
             return await state.result(raise_on_failure=False)

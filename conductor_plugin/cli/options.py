@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,6 +81,8 @@ def quiet_prefect() -> None:
     """Before Prefect is imported: no log lines between ours (the server keeps them), no telemetry and its notice."""
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("DO_NOT_TRACK", "1")
+    # `check_prefect_home` says so in a sentence.
+    warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
 
 
 def read_question(question: str, plan_file: str | None = None) -> str:

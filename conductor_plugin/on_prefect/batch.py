@@ -18,12 +18,14 @@ from conductor_plugin.budget import BUDGET, Budget
 from conductor_plugin.conduct import conduct
 from conductor_plugin.context import Message
 from conductor_plugin.errors import InputError
+from conductor_plugin.home import reason_of
 from conductor_plugin.labels import label_of
 from conductor_plugin.models import Frozen
 from conductor_plugin.on_prefect.blocks import resolve_pool
 from conductor_plugin.on_prefect.flow import prefect_engine, remember
 from conductor_plugin.on_prefect.scope import SCOPE, flow_run_id, start_scope
 from conductor_plugin.on_prefect.seal import open_seal, refuse_text, server_may_see
+from conductor_plugin.on_prefect.storage import check_storage
 from conductor_plugin.options import AnswerOptions, prepare
 from conductor_plugin.receipt import Answer, total
 
@@ -76,10 +78,12 @@ async def conductor_batch(
         raise refuse_text(label)
     asked = read_batch(Path(questions))
     before = completed_ids(Path(results))
+    await check_storage()
     scope = start_scope(options.reuse, seal)
     BUDGET.set(_budget(options.budget_usd, Path(results)))
     slots = asyncio.Semaphore(concurrency)
-    answers: list[Answer] = []
+    statuses: list[str] = []  # and no more of an answer than is counted: all of them need not fit into memory
+    costs: list[float | None] = []
 
     async def one(item: BatchQuestion) -> None:
         async with slots:
@@ -98,23 +102,27 @@ async def conductor_batch(
             )
         answer = answer.model_copy(update={"flow_run_id": flow_run_id()})
         append(Path(results), {"id": item.id, **answer.to_json()})
-        answers.append(answer)
+        await remember(members, answer)
+        statuses.append(answer.status)
+        costs.append(answer.usage.cost_usd)
         if tell := ANSWERED.get():
             tell(answer)
 
-    async with asyncio.TaskGroup() as group:
-        with seal.results() if seal else contextlib.nullcontext():
-            for item in asked:
-                if item.id not in before:
-                    group.create_task(one(item))
-    await remember(members, *answers)
-    completed = sum(answer.status == "completed" for answer in answers)
+    try:
+        async with asyncio.TaskGroup() as group:
+            with seal.results() if seal else contextlib.nullcontext():
+                for item in asked:
+                    if item.id not in before:
+                        group.create_task(one(item))
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    completed = statuses.count("completed")
     return BatchSummary(
         questions=len(asked),
         completed=completed + len(before),
-        not_completed=len(answers) - completed,
+        not_completed=len(statuses) - completed,
         answered_before=len(before),
-        cost_usd=total([answer.usage.cost_usd for answer in answers]),
+        cost_usd=total(costs),
         results=results,
     )
 
@@ -137,15 +145,26 @@ def _budget(usd: float | None, results: Path) -> Budget | None:
 
 
 def append(path: Path, record: dict[str, Any]) -> None:
-    """Add one line to a results file; it is in the file when this returns."""
-    with path.open("a", encoding="utf-8") as out:
-        out.write(json.dumps(record, ensure_ascii=False) + "\n")
+    """Add one line to a results file; it is in the file when this returns. InputError if it cannot be."""
+    try:
+        with path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(record, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def _unusable(path: Path, error: Exception) -> InputError:
+    reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason_of(error)
+    return InputError(
+        f"cannot keep answers in {path}: {reason}; make room there, or name another results file",
+        code="results_unusable",
+    )
 
 
 def read_batch(path: Path) -> list[BatchQuestion]:
     """The questions of a batch file. InputError names the line that is wrong."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = _lines(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InputError(f"cannot read the batch file {path}: {reason}", code="batch_unreadable") from None
@@ -156,6 +175,11 @@ def read_batch(path: Path) -> list[BatchQuestion]:
     if twice := next((name for name in ids if ids.count(name) > 1), None):
         raise InputError(f"{path}: the id {twice!r} stands twice", code="batch_bad_line")
     return questions
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a JSONL file; `str.splitlines` would also split at separators that JSON allows in a text."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _question(number: int, line: str, path: Path) -> BatchQuestion:
@@ -181,19 +205,23 @@ def completed_ids(path: Path) -> set[str]:
     """The questions that a results file has completed answers to.
 
     A last line that a killed process left half written is cut off: its question is asked again. InputError if
-    any other line is no answer, since the file then is not a batch's.
+    any other line is no answer, since the file then is not a batch's, or if the file takes no answers: that is
+    found before any is paid for.
     """
-    if not path.exists():
-        return set()
-    text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole, encoding="utf-8")
-    return {record["id"] for record in _records(whole, path) if record["status"] == "completed"}
+    try:
+        with path.open("ab+") as file:
+            file.seek(0)
+            content = file.read()
+            whole = content[: content.rfind(b"\n") + 1]
+            file.truncate(len(whole))
+        text = whole.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unusable(path, error) from None
+    return {record["id"] for record in _records(text, path) if record["status"] == "completed"}
 
 
 def _records(text: str, path: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(_lines(text), 1):
         try:
             record = json.loads(line)
             _ = record["id"], record["status"], record["usage"]["cost_usd"]

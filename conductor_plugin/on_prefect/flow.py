@@ -25,6 +25,7 @@ from conductor_plugin.on_prefect.blocks import resolve_pool
 from conductor_plugin.on_prefect.cover import cover_answer, covered
 from conductor_plugin.on_prefect.scope import SCOPE, flow_run_id, start_scope
 from conductor_plugin.on_prefect.seal import Asked, Seal, open_seal, read_question, refuse_text, server_may_see
+from conductor_plugin.on_prefect.storage import check_storage
 from conductor_plugin.options import AnswerOptions, Positive, Reuse, prepare
 from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import Answer, PlannerRecord, error_record
@@ -153,6 +154,7 @@ async def _answer_sealed(asked: Asked, pool: Pool, options: AnswerOptions, seal:
 
 async def _answer(asked: Asked, pool: Pool, options: AnswerOptions, seal: Seal | None) -> Answer:
     members, planner = prepare(pool, options)
+    await check_storage()
     start_scope(options.reuse, seal)
     engine = prefect_engine()
     if options.approve:
@@ -184,10 +186,10 @@ async def _answer(asked: Asked, pool: Pool, options: AnswerOptions, seal: Seal |
     return answer
 
 
-async def remember(pool: Pool, *answers: Answer) -> None:
-    """Keep the figures of the answers' calls for later quotes."""
+async def remember(pool: Pool, answer: Answer) -> None:
+    """Keep the figures of the answer's calls for later quotes."""
     try:
-        await asyncio.to_thread(record_calls, pool, answers)
+        await asyncio.to_thread(record_calls, pool, answer)
     except Exception as error:  # nor is it lost for that
         get_run_logger().warning("The calls' figures could not be kept for quotes: %s", type(error).__name__)
 

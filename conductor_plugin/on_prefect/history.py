@@ -14,12 +14,16 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from uuid import UUID
 
+from conductor_plugin.on_prefect.storage import check_prefect_home
 from conductor_plugin.on_prefect.tasks import TASK_RUNS
 
 
 @contextlib.contextmanager
 def embedded_server() -> Iterator[bool]:
-    """Settings for a temporary server; no change, and False, where an API URL is configured."""
+    """Settings for a temporary server; no change, and False, where an API URL is configured.
+
+    InputError if Prefect's home is of no use to that server.
+    """
     from prefect.settings import (
         PREFECT_API_URL,
         PREFECT_SERVER_ANALYTICS_ENABLED,
@@ -33,6 +37,7 @@ def embedded_server() -> Iterator[bool]:
     if PREFECT_API_URL.value():
         yield False
         return
+    check_prefect_home()
     with temporary_settings(
         updates={
             PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE: 100,

@@ -17,6 +17,7 @@ from conductor_plugin.errors import BudgetError, WorkerError
 from conductor_plugin.llm import price_of
 from conductor_plugin.on_prefect.cover import covered
 from conductor_plugin.on_prefect.scope import SCOPE
+from conductor_plugin.on_prefect.storage import tell_unkept_task
 from conductor_plugin.planners.base import Planner, PlanRequest, Proposal, propose_once
 from conductor_plugin.planners.prompted import PromptedPlanner
 from conductor_plugin.policy import RetryPolicy
@@ -88,7 +89,13 @@ def _retry(task: Any, task_run: TaskRun, state: State[Any]) -> bool:
     return RetryPolicy().deserves_retry(error)
 
 
-@task(name="plan", persist_result=True, result_serializer="json", cache_key_fn=plan_key, retry_condition_fn=_retry)
+# On disk alone: Prefect would also keep the last 1,000 results of a flow run in memory, however large.
+_KEPT: Any = {"persist_result": True, "result_serializer": "json", "cache_result_in_memory": False}
+# Prefect awaits a hook that is a coroutine function, which its types do not say.
+_UNKEPT: Any = tell_unkept_task
+
+
+@task(name="plan", cache_key_fn=plan_key, retry_condition_fn=_retry, **_KEPT)
 async def plan_task(planner: Planner, request: PlanRequest) -> Proposal:
     """One attempt of a planner."""
     _count_lost(1, lambda: _worst_plan(planner, request))
@@ -97,7 +104,7 @@ async def plan_task(planner: Planner, request: PlanRequest) -> Proposal:
     return proposal.model_copy(update={"paid_in": _paid_in()})
 
 
-@task(name="step", persist_result=True, result_serializer="json", cache_key_fn=step_key, retry_condition_fn=_retry)
+@task(name="step", cache_key_fn=step_key, retry_condition_fn=_retry, **_KEPT)
 async def step_task(job: StepJob, visible: list[StepResult]) -> StepResult:
     """One step of a plan."""
     own = (result.paid_in.start for result in visible if result.paid_in and result.paid_in.run == SCOPE.get().run)
@@ -179,6 +186,10 @@ def _worst_step(job: StepJob, visible: Sequence[StepResult]) -> float:
 
 def _worst_plan(planner: Planner, request: PlanRequest) -> float:
     return planner.worst_usd(request) if isinstance(planner, PromptedPlanner) else 0.0
+
+
+plan_task.on_rollback(_UNKEPT)
+step_task.on_rollback(_UNKEPT)
 
 
 def _retry_options(policy: RetryPolicy) -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """The planner `prompted`: any litellm model with the Conductor's prompt, no training needed."""
 
-import asyncio
-
 from conductor_plugin.budget import worst_case
 from conductor_plugin.context import Message, WorkerReply
 from conductor_plugin.errors import TransientError, WorkerTimeout
 from conductor_plugin.limits import shared_gate
 from conductor_plugin.llm import complete, load, price_of
 from conductor_plugin.models import Frozen
+from conductor_plugin.patience import Patience
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
 from conductor_plugin.planners.prompt import build_prompt
 from conductor_plugin.policy import RetryPolicy
@@ -57,7 +56,7 @@ class PromptedPlanner(Frozen):
         entrance = shared_gate(("planner", self.llm.model, self.llm.api_base))
         async with entrance:
             try:
-                async with asyncio.timeout(self.timeout_seconds):
+                async with Patience(self.timeout_seconds):
                     return await complete(self.llm, messages)
             except TransientError as error:
                 # Prefect's task retries know no Retry-After: the next attempt waits here instead.

@@ -8,7 +8,7 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
 from conductor_plugin.cli import main
 from conductor_plugin.errors import InputError
-from conductor_plugin.on_prefect.batch import completed_ids, conductor_batch, read_batch
+from conductor_plugin.on_prefect.batch import append, completed_ids, conductor_batch, read_batch
 from conductor_plugin.on_prefect.history import whole_history
 from conductor_plugin.options import AnswerOptions
 from tests.unit import workbench
@@ -119,6 +119,17 @@ def test_bad_batch_files(tmp_path, text, where):
     with pytest.raises(InputError, match=where) as caught:
         read_batch(path)
     assert caught.value.code == "batch_bad_line"
+
+
+def test_a_line_ends_where_json_lines_end(tmp_path):
+    """Not at the other separators that Python knows: JSON lets them stand in a text as they are."""
+    text = "one\u2028two\u2029three\x85four"
+    path = tmp_path / "lines.jsonl"
+    append(path, {"id": "1", "status": "completed", "question": text})
+    append(path, {"id": "2", "status": "failed", "question": text})
+    assert completed_ids(path) == {"1"}
+    path.write_text("".join(json.dumps({"question": text}, ensure_ascii=False) + end for end in ("\n", "\r\n")))
+    assert [question.question for question in read_batch(path)] == [text, text]
 
 
 def test_a_results_file_that_is_none_is_left_alone(tmp_path):

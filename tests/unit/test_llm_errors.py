@@ -163,6 +163,17 @@ def test_retry_after_as_a_date(minutes: int, most: float, zone: str) -> None:
     assert most - 60 <= seconds <= most
 
 
+@pytest.mark.parametrize("wrong", [-3600, 3600])
+def test_a_date_counts_from_the_replys_own_date(wrong: int) -> None:
+    """So that a clock that is an hour wrong, here or there, changes nothing."""
+    theirs = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=wrong)
+    headers = {
+        "date": email.utils.format_datetime(theirs, usegmt=True),
+        "retry-after": email.utils.format_datetime(theirs + datetime.timedelta(seconds=20), usegmt=True),
+    }
+    assert retry_after(raised("RateLimitError", response=response(429, **headers))) == 20.0
+
+
 def test_no_retry_after() -> None:
     for error in (raised("RateLimitError"), raised("APIConnectionError"), ValueError("x")):
         assert retry_after(error) is None

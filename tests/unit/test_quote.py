@@ -137,7 +137,8 @@ async def test_calls_are_recorded_without_text(upstream, tmp_path):
         await conduct(f"secret question {i}", pool=pool, planner=make_planner(pool, plan=render_plan(steps)))
         for i in range(3)
     ]
-    record_calls(pool, answers)
+    for answer in answers:
+        record_calls(pool, answer)
     found = typical_calls(pool)
     records = [step for answer in answers for step in answer.rounds[0].steps]
     # Both workers are the same model with the same settings: what is known of one is known of the other.
