@@ -19,6 +19,7 @@ from conductor_plugin.labels import SERVER_CLEARANCE, check_server, label_of
 from conductor_plugin.on_prefect import tasks
 from conductor_plugin.on_prefect.artifact import write_artifact
 from conductor_plugin.on_prefect.blocks import resolve_pool
+from conductor_plugin.on_prefect.crashes import refuse_crash_loop
 from conductor_plugin.options import AnswerOptions, Positive, Reuse, prepare
 from conductor_plugin.receipt import Answer, PlannerRecord, error_record
 from conductor_plugin.rounds import Engine, Listener, PlanRefused, RoundJob, RoundResult, run_round
@@ -73,6 +74,7 @@ async def conductor(
     Returns:
         The Answer. One without success is the data of a Failed state, so that its receipt is kept.
     """
+    await refuse_crash_loop()
     options = AnswerOptions(
         planner=planner,
         plan=plan,
