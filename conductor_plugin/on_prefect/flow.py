@@ -20,6 +20,7 @@ from conductor_plugin.on_prefect import tasks
 from conductor_plugin.on_prefect.artifact import write_artifact
 from conductor_plugin.on_prefect.blocks import resolve_pool
 from conductor_plugin.on_prefect.crashes import refuse_crash_loop
+from conductor_plugin.on_prefect.stopped import settled, told_to
 from conductor_plugin.options import AnswerOptions, Positive, Reuse, prepare
 from conductor_plugin.receipt import Answer, PlannerRecord, error_record
 from conductor_plugin.rounds import Engine, Listener, PlanRefused, RoundJob, RoundResult, run_round
@@ -93,7 +94,8 @@ async def conductor(
     members, chosen = prepare(await resolve_pool(pool), options)
     check_server(members, label_of(members, label), os.environ.get(SERVER_CLEARANCE))
     tasks.REUSE.set(reuse)
-    answer = await conduct(
+    told: list[Answer] = []
+    running = conduct(
         question,
         pool=members,
         planner=chosen,
@@ -105,8 +107,9 @@ async def conductor(
         budget_usd=budget_usd,
         deadline_s=deadline_s,
         engine=prefect_engine(),
-        on_event=_hear,
+        on_event=told_to(told, _hear, flow_run_id),
     )
+    answer = await settled(running, question, told)
     answer = answer.model_copy(update={"flow_run_id": flow_run_id()})
     try:
         await write_artifact(question, answer)
