@@ -21,7 +21,12 @@ from conductor_plugin.on_prefect.crashes import MAX_CRASHES
 
 # Three of the heartbeats that prefect.yaml sets; one may come late from a busy machine.
 LOST_AFTER = timedelta(seconds=90)
-ENDS = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
+
+# Prefect's process worker reports a killed run twice: at once, and again when it has run the flow's on_crashed hooks
+# in a process of their own (seconds later; seen in 3.9.1). A run that was started again in between would count as
+# crashed by the second report and be started a third time, beside the second. So a crashed run rests first.
+REST = timedelta(seconds=30)
+
 HEARTBEAT = "prefect.flow-run.heartbeat"
 
 # The name leaves out the subflows of later rounds, which their parent runs again. Only a deployment's run can be
@@ -32,13 +37,21 @@ OURS = [
 ]
 
 
-def automations(lost_after: timedelta = LOST_AFTER) -> list[AutomationCore]:
+def automations(rest: timedelta = REST, lost_after: timedelta = LOST_AFTER) -> list[AutomationCore]:
     """The three of them, as they are sent to the server."""
     return [
         AutomationCore(
             name="conductor: resume crashed runs",
             description="A crashed run is started again and goes on from its stored results.",
-            trigger=EventTrigger(expect={"prefect.flow-run.Crashed"}, match_related=OURS, **_EACH_RUN),
+            # Unless something else has become of it by then: it was being cancelled, or somebody retried it.
+            trigger=EventTrigger(
+                posture=Posture.Proactive,
+                after=_events("Crashed"),
+                expect=_events("Cancelling", "Cancelled", "Scheduled", "AwaitingRetry", "Pending", "Running", "Failed"),
+                within=rest,
+                match_related=OURS,
+                **_EACH_RUN,
+            ),
             actions=[
                 ChangeFlowRunState(
                     state=StateType.SCHEDULED, name="AwaitingRetry", message="The run crashed and is started again."
@@ -51,7 +64,7 @@ def automations(lost_after: timedelta = LOST_AFTER) -> list[AutomationCore]:
             trigger=EventTrigger(
                 posture=Posture.Proactive,
                 after={HEARTBEAT},
-                expect={HEARTBEAT, *ENDS},
+                expect={HEARTBEAT, *_events("Completed", "Failed", "Cancelled", "Crashed")},
                 within=lost_after,
                 match_related=OURS,
                 **_EACH_RUN,
@@ -61,10 +74,9 @@ def automations(lost_after: timedelta = LOST_AFTER) -> list[AutomationCore]:
         AutomationCore(
             name="conductor: stop crash loops",
             description="A run that was started again and again, and never lived to count its crashes, has failed.",
-            # On AwaitingRetry, not on Crashed: so it comes after the first automation and has the last word. Twice
-            # the flow's own limit, so that the flow's sentence comes first where the flow starts at all.
+            # Twice the flow's own limit, so that the flow's sentence comes first where the flow starts at all.
             trigger=EventTrigger(
-                expect={"prefect.flow-run.AwaitingRetry"},
+                expect=_events("AwaitingRetry"),
                 threshold=2 * MAX_CRASHES,
                 within=timedelta(days=1),
                 match_related=OURS,
@@ -74,12 +86,16 @@ def automations(lost_after: timedelta = LOST_AFTER) -> list[AutomationCore]:
                 ChangeFlowRunState(
                     state=StateType.FAILED,
                     force=True,
-                    message=f"The run was started {2 * MAX_CRASHES} times within a day and crashed each time. "
+                    message=f"The run was started again {2 * MAX_CRASHES} times within a day and crashed each time. "
                     "See the worker's log for why, mend that, and retry the run.",
                 )
             ],
         ),
     ]
+
+
+def _events(*states: str) -> set[str]:
+    return {f"prefect.flow-run.{state}" for state in states}
 
 
 _EACH_RUN = {"match": {"prefect.resource.id": "prefect.flow-run.*"}, "for_each": {"prefect.resource.id"}}
@@ -91,7 +107,8 @@ def ship(client: SyncPrefectClient, automation: AutomationCore) -> str:
     if not there:
         client.create_automation(automation)
         return "created"
-    client.update_automation(there[0].id, automation)
+    # The client leaves out what nobody set, and the server then misses it: so all counts as set that it may be told.
+    client.update_automation(there[0].id, AutomationCore.model_validate(automation.model_dump(exclude={"owner_resource"})))
     return "updated"
 
 

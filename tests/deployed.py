@@ -77,9 +77,9 @@ class Deployment:
         """The run's states, oldest first."""
         return sorted(self.client.read_flow_run_states(run), key=lambda state: state.timestamp)
 
-    def put(self, run: UUID, type: StateType) -> None:
-        """Put the run into a state by force, as if a process had been there and had reported it."""
-        self.client.set_flow_run_state(run, NewState(type=type), force=True)
+    def put(self, run: UUID, type: StateType, name: str | None = None) -> None:
+        """Put the run into a state by force, as if a process or an automation had done it."""
+        self.client.set_flow_run_state(run, NewState(type=type, name=name), force=True)
 
     def told(self) -> str:
         """The ends of the workers' logs."""

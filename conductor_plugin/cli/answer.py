@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from typing import Any
+import signal
+from typing import Any, NoReturn
 
 import click
 
@@ -89,12 +90,16 @@ def _answer(parameters: dict[str, Any], as_json: bool) -> int:
     from conductor_plugin.cli.screen import Screen, print_answer
     from conductor_plugin.cli.screen import as_json as as_json_line
 
+    # Where Prefect's own handler is not, or no longer, in place. It raises too.
+    signal.signal(signal.SIGTERM, _terminated)
     with Screen() as screen:
         try:
             result = _run(parameters, screen)
-        except (KeyboardInterrupt, asyncio.CancelledError):
+        except (Exception, SystemExit):
+            raise
+        except BaseException:  # Ctrl-C or SIGTERM, in whichever form it got here
             if screen.answer is None:
-                raise
+                raise KeyboardInterrupt from None
             result = screen.answer
     if as_json:
         print(as_json_line(result.to_json()))
@@ -103,6 +108,10 @@ def _answer(parameters: dict[str, Any], as_json: bool) -> int:
     if result.status == "no_plan" and result.error.code != "no_plan":
         return 2  # a plan or template that a person gave, not one that a planner failed to write
     return EXIT_CODES[result.status]
+
+
+def _terminated(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _run(parameters: dict[str, Any], screen: Any) -> Any:
