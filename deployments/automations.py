@@ -108,7 +108,8 @@ def ship(client: SyncPrefectClient, automation: AutomationCore) -> str:
         client.create_automation(automation)
         return "created"
     # The client leaves out what nobody set, and the server then misses it: so all counts as set that it may be told.
-    client.update_automation(there[0].id, AutomationCore.model_validate(automation.model_dump(exclude={"owner_resource"})))
+    whole = AutomationCore.model_validate(automation.model_dump(exclude={"owner_resource"}))
+    client.update_automation(there[0].id, whole)
     return "updated"
 
 

@@ -3,6 +3,8 @@
     with deployed(server, home) as deployment, deployment.worker():
         run = deployment.start(question="q", pool=pool)
         deployment.wait(run, StateType.COMPLETED)
+
+One at a time on a server: the work pool's name is fixed.
 """
 
 import os
@@ -107,21 +109,23 @@ def deployed(server: PrefectServer, home: Path) -> Iterator[Deployment]:
 
 
 def processes_of(run: UUID) -> list[int]:
-    """The processes of a flow run, oldest first: each has the run's id in its environment."""
+    """The processes of a flow run: each has the run's id in its environment."""
     mark = f"PREFECT__FLOW_RUN_ID={run}".encode()
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-            except OSError:  # it ended while we looked, or is another user's
-                continue
-    return sorted(found, key=lambda pid: _started(pid))
+    return [pid for pid in _pids() if mark in _read(pid, "environ").split(b"\0")]
 
 
-def _started(pid: int) -> int:
+def engine_of(run: UUID) -> set[int]:
+    """The process that runs the flow, or prepares to; not the one of the hooks after a crash."""
+    programs = (b"prefect.engine", b"prefect.runner._workspace_supervisor")
+    return {pid for pid in processes_of(run) if any(name in _read(pid, "cmdline").split(b"\0") for name in programs)}
+
+
+def _pids() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+
+
+def _read(pid: int, name: str) -> bytes:
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
-    except OSError:
-        return 0
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:  # it ended while we looked, or is another user's
+        return b""

@@ -127,22 +127,30 @@ _ROUND: ContextVar[tuple[RoundJob, Listener]] = ContextVar("round")
 
 
 @flow(name="conductor-round", persist_result=True, result_serializer="json", validate_parameters=False)
-async def conductor_round(number: int) -> RoundResult:
-    """A later round of a question, as a subflow of `conductor`."""
+async def conductor_round(number: int) -> RoundResult | State[RoundResult]:
+    """A later round of a question, as a subflow of `conductor`. Failed unless completed: a retry runs it again."""
     job, on_event = _ROUND.get()
-    return await run_round(job, prefect_engine(), on_event)
+    result = await run_round(job, prefect_engine(), on_event)
+    if result.error is None:
+        return result
+    return Failed(message=f"{result.status}: {result.error.message}", data=result)
 
 
 async def _as_subflow(job: RoundJob, engine: Engine, on_event: Listener) -> RoundResult:
-    token = _ROUND.set((job, on_event))
     number = len(job.earlier)
+    token, scope = _ROUND.set((job, on_event)), tasks.ROUND.set(f"{flow_run_id()} {number}")
     try:
-        result: RoundResult = await conductor_round.with_options(flow_run_name=f"round-{number}")(number)
+        state: Any = await conductor_round.with_options(flow_run_name=f"round-{number}")(number, return_state=True)
+        result = await state.result(raise_on_failure=False)
+        if isinstance(result, BaseException):
+            raise result
+        assert isinstance(result, RoundResult)
         return result
     except Exception as error:  # what earlier rounds answered is not lost for it
         return RoundResult(planner=PlannerRecord(name=job.planner.name), status="failed", error=error_record(error))
     finally:
         _ROUND.reset(token)
+        tasks.ROUND.reset(scope)
 
 
 def prefect_engine() -> Engine:

@@ -25,6 +25,10 @@ REUSE: ContextVar[Reuse] = ContextVar("reuse", default="run")
 # Which of a batch's questions is being answered, as task run names and cache keys tell them apart.
 QUESTION: ContextVar[str | None] = ContextVar("question", default=None)
 
+# Which later round is running, with the run that it belongs to. A resumed run may get another subflow for the same
+# round, and must find what the first one stored.
+ROUND: ContextVar[str | None] = ContextVar("round", default=None)
+
 # How many task runs each flow run of this process has started: what a drain waits for (see `history`).
 TASK_RUNS: ContextVar[dict[UUID, int] | None] = ContextVar("task_runs", default=None)
 
@@ -122,7 +126,9 @@ def _identity(worker: WorkerSpec) -> list[Any]:
 
 
 def _scope(context: TaskRunContext) -> str:
-    return "" if REUSE.get() == "always" else f"{context.task_run.flow_run_id or ''} {QUESTION.get() or ''}"
+    if REUSE.get() == "always":
+        return ""
+    return f"{ROUND.get() or context.task_run.flow_run_id or ''} {QUESTION.get() or ''}"
 
 
 def _named(name: str) -> str:

@@ -1,8 +1,12 @@
 """Nothing is paid for twice unless asked: the cache keys, and what `reuse` decides."""
 
 import dataclasses
+from uuid import UUID
 
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.flow_engine import run_flow_async
+from prefect.states import Scheduled
 
 from conductor_plugin.context import WorkerReply, WorkerRequest
 from conductor_plugin.graph import CallStep, ReduceStep
@@ -13,7 +17,7 @@ from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.step import StepJob, StepResult
 from conductor_plugin.worker_spec import WorkerSpec
 from tests.unit import workbench
-from tests.unit.workbench import CALLS
+from tests.unit.workbench import CALLS, SCRIPTS, permanent
 
 # Every field of what goes into a step: whether a change of it must be paid for again.
 IN_KEY = {
@@ -104,3 +108,31 @@ async def test_a_new_run_with_the_same_inputs(prefect_sqlite, reuse, calls):
         answer = await conductor(f"once for {reuse}", pool=pool, plan=render_plan(plan), reuse=reuse)
         assert answer.answer == "ok"
     assert len(CALLS) == calls
+
+
+@pytest.mark.prefect
+async def test_a_rerun_pays_for_nothing_twice_in_later_rounds_either(prefect_sqlite):
+    """The second round fails in its second step; the run is retried, and only that step is called again."""
+    workbench.reset()
+    SCRIPTS["bad"] = ["fine", permanent(), "mended"]
+    plan = Plan(model_id=(0, 1, 2), subtasks=("a", "b", ""), access_list=((), (0,), "all"))
+    pool = workbench.pool_of("ok", "scripted:bad").model_dump(mode="json", exclude_defaults=True)
+    parameters = {"question": "rounds", "pool": pool, "plan": render_plan(plan), "max_rounds": 1}
+    state = await conductor(**parameters, return_state=True)
+    assert state.is_failed(), state
+    answer = await state.result(raise_on_failure=False)
+    assert [name for name, _ in CALLS] == ["ok", "bad", "ok", "bad"]
+    again = await run_again(answer.flow_run_id, parameters)
+    assert [name for name, _ in CALLS[4:]] == ["bad"]
+    assert (again.status, len(again.rounds)) == ("completed", 2)
+
+
+async def run_again(flow_run_id, parameters):
+    """Retry the very same flow run, as its page's button does."""
+    async with get_client() as client:
+        await client.set_flow_run_state(UUID(flow_run_id), Scheduled(name="AwaitingRetry"), force=True)
+        flow_run = await client.read_flow_run(UUID(flow_run_id))
+    state = await run_flow_async(
+        conductor, flow_run=flow_run, parameters=conductor.validate_parameters(parameters), return_type="state"
+    )
+    return await state.result(raise_on_failure=False)
