@@ -31,9 +31,10 @@ KILLS = int(os.environ.get("CONDUCTOR_TEST_KILLS", "4"))
 # A result may take so long from the upstream's last byte to Prefect's storage, on a busy machine. Later, a repeat
 # is a fault.
 STORED_AFTER = 0.5
-# Both shorter than what is shipped. The worker's hooks, for which a run rests, take 3 to 7 s here.
+# Both shorter than what is shipped. The worker's hooks, for which a run rests, take 3 to 7 s here; heartbeats come
+# every 30 s.
 REST = timedelta(seconds=15)
-SILENCE = timedelta(seconds=10)  # enough here, since a run's first heartbeat comes at once
+SILENCE = timedelta(seconds=45)
 PLAN = Plan(model_id=(0,) * 4, subtasks=("a", "b", "c", "d"), access_list=((), (), (0, 1), (2,)))
 
 
