@@ -23,7 +23,7 @@ from conductor_plugin.on_prefect.crashes import MAX_CRASHES
 LOST_AFTER = timedelta(seconds=90)
 
 # Prefect's process worker reports a killed run twice: at once, and again when it has run the flow's on_crashed hooks
-# in a process of their own (3.9.1: up to 32 s later, on busy cores). A run that was started again in between would count
+# in a process of their own (3.9.1: up to 32 s later). A run that was started again in between would count
 # as crashed by the second report and be started a third time, beside the second. So a crashed run rests first.
 REST = timedelta(minutes=2)
 
