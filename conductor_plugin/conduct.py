@@ -61,7 +61,7 @@ async def conduct(
     workers that are cleared for it are offered to the planner, and a given plan that names another one is not
     run. `budget_usd` and `deadline_s` are hard: calls that could break the budget are not made, those in
     flight at the deadline are cancelled; InputError if a price that the budget needs is unknown. Cancellation
-    tells a partial Answer to `on_event` and raises CancelledError.
+    tells a partial Answer to `on_event` and raises CancelledError; so does a signal that raises.
     """
     token = None
     if budget_usd is not None:  # without one of its own, a question is under its caller's, if there is one
@@ -75,15 +75,17 @@ async def conduct(
         async with asyncio.timeout(deadline_s) as clock:
             engine = _off_the_clock(engine or Engine(), clock)
             await _rounds(course, question, history, max_steps, max_rounds, run_all, engine, on_event)
-    except asyncio.CancelledError:
-        on_event(Answered(course.as_answer("cancelled")))
-        raise
     except LabelError as error:
         status, course.error = "stopped_label", error_record(error)
     except TimeoutError:
         if not clock.expired():
             raise
         status = "stopped_deadline"
+    except Exception:
+        raise
+    except BaseException:  # cancelled, or a signal struck in this very code
+        on_event(Answered(course.as_answer("cancelled")))
+        raise
     finally:
         if token:
             BUDGET.reset(token)

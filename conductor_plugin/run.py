@@ -97,13 +97,13 @@ async def run_graph(
             if not more:
                 break
             graph = compile_steps([*(graph.nodes[i]["step"] for i in graph.nodes), *more])
-    except asyncio.CancelledError:
-        if on_event:
-            on_event(RunFinished(run.receipt("cancelled", time.perf_counter() - started)))
-        raise
     except Exception as error:
         run.error = run.error or error_record(error)
         status = STOPPED.get(run.error.code, "failed")
+    except BaseException:  # cancelled, or a signal struck in a step's code
+        if on_event:
+            on_event(RunFinished(run.receipt("cancelled", time.perf_counter() - started)))
+        raise
     receipt = run.receipt(status, time.perf_counter() - started)
     if on_event:
         on_event(RunFinished(receipt))
@@ -165,9 +165,6 @@ class _Run:
         failed = attempts.failed
         try:
             result, worker = await self._execute(i, visible)
-        except asyncio.CancelledError:
-            self._finish(i, status="cancelled", started=started, failed=failed, attempts=len(failed) + 1)
-            raise
         except BudgetError as error:
             refused = error.code == "budget" and not failed
             self._finish(i, status="not_started" if refused else "failed", failed=failed, attempts=len(failed))
@@ -178,6 +175,9 @@ class _Run:
             if i not in self.needed:
                 return None
             self.error = self.error or error_record(error)
+            raise
+        except BaseException:
+            self._finish(i, status="cancelled", started=started, failed=failed, attempts=len(failed) + 1)
             raise
         self.results[i] = result
         self._finish(i, status="completed", started=started, result=result, worker=worker, reused=attempts.reused)

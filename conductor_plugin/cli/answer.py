@@ -1,7 +1,8 @@
 """`conductor answer`: the flow `conductor`, run in this process; with --batch the flow `conductor-batch`."""
 
 import asyncio
-from typing import Any
+import signal
+from typing import Any, NoReturn
 
 import click
 
@@ -108,12 +109,16 @@ def _answer(parameters: dict[str, Any], as_json: bool) -> int:
     from conductor_plugin.cli.screen import Screen, print_answer
     from conductor_plugin.cli.screen import as_json as as_json_line
 
+    # Where Prefect's own handler is not, or no longer, in place. It raises too.
+    signal.signal(signal.SIGTERM, _terminated)
     with Screen() as screen:
         try:
             result = _run(parameters, screen)
-        except (KeyboardInterrupt, asyncio.CancelledError):
+        except (Exception, SystemExit):
+            raise
+        except BaseException:  # Ctrl-C or SIGTERM, in whichever form it got here
             if screen.answer is None:
-                raise
+                raise KeyboardInterrupt from None
             result = screen.answer
     if as_json:
         print(as_json_line(result.to_json()))
@@ -124,13 +129,18 @@ def _answer(parameters: dict[str, Any], as_json: bool) -> int:
     return EXIT_CODES[result.status]
 
 
+def _terminated(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
 def _run(parameters: dict[str, Any], screen: Any) -> Any:
     screen.say("starting Prefect")
     from conductor_plugin.on_prefect.history import embedded_server, whole_history
 
     async def run() -> Any:
         from conductor_plugin.on_prefect.approve import ASK
-        from conductor_plugin.on_prefect.flow import LISTENER, conductor
+        from conductor_plugin.on_prefect.engine import LISTENER
+        from conductor_plugin.on_prefect.flow import conductor
         from conductor_plugin.on_prefect.seal import by_reference, whole_answer
         from conductor_plugin.on_prefect.storage import UNKEPT, tell_unkept_run
 

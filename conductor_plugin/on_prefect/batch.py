@@ -22,7 +22,8 @@ from conductor_plugin.home import reason_of
 from conductor_plugin.labels import label_of
 from conductor_plugin.models import Frozen
 from conductor_plugin.on_prefect.blocks import resolve_pool
-from conductor_plugin.on_prefect.flow import prefect_engine, remember
+from conductor_plugin.on_prefect.engine import prefect_engine
+from conductor_plugin.on_prefect.flow import remember
 from conductor_plugin.on_prefect.scope import SCOPE, flow_run_id, start_scope
 from conductor_plugin.on_prefect.seal import open_seal, refuse_text, server_may_see
 from conductor_plugin.on_prefect.storage import check_storage

@@ -5,7 +5,6 @@ prefect deployment run conductor/answer --param question="…"
 
 import asyncio
 from collections.abc import Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -18,22 +17,19 @@ from conductor_plugin.conduct import conduct, permitted_pool
 from conductor_plugin.context import Message
 from conductor_plugin.errors import InputError
 from conductor_plugin.labels import label_of
-from conductor_plugin.on_prefect import tasks
 from conductor_plugin.on_prefect.approve import approver
 from conductor_plugin.on_prefect.artifact import write_artifact
 from conductor_plugin.on_prefect.blocks import resolve_pool
 from conductor_plugin.on_prefect.cover import cover_answer, covered
-from conductor_plugin.on_prefect.scope import SCOPE, flow_run_id, start_scope
+from conductor_plugin.on_prefect.crashes import refuse_crash_loop
+from conductor_plugin.on_prefect.engine import hear, prefect_engine
+from conductor_plugin.on_prefect.scope import flow_run_id, start_scope
 from conductor_plugin.on_prefect.seal import Asked, Seal, open_seal, read_question, refuse_text, server_may_see
+from conductor_plugin.on_prefect.stopped import settled, told_to
 from conductor_plugin.on_prefect.storage import check_storage
 from conductor_plugin.options import AnswerOptions, Positive, Reuse, prepare
 from conductor_plugin.pool import Pool
-from conductor_plugin.receipt import Answer, PlannerRecord, error_record
-from conductor_plugin.rounds import Engine, Listener, PlanRefused, RoundJob, RoundResult, run_round
-
-# Who hears of steps starting and finishing in this process (the CLI's progress display). Not a flow
-# parameter: those must be JSON.
-LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+from conductor_plugin.receipt import Answer
 
 
 @flow(name="conductor", persist_result=True, result_serializer="json")
@@ -86,6 +82,7 @@ async def conductor(
         The Answer; without its texts where the server is not cleared for them. One without success is the data
         of a Failed state, so that its receipt is kept.
     """
+    await refuse_crash_loop()
     asked, label = await _asked(question, question_ref, history, plan, label)
     options = AnswerOptions(
         planner=planner,
@@ -160,7 +157,8 @@ async def _answer(asked: Asked, pool: Pool, options: AnswerOptions, seal: Seal |
     if options.approve:
         permitted = permitted_pool(members, planner, options.label or members.labels[0])
         engine = replace(engine, approve=approver(asked, permitted, options.run_all))
-    answer = await conduct(
+    told: list[Answer] = []
+    running = conduct(
         asked.question,
         pool=members,
         planner=planner,
@@ -172,15 +170,20 @@ async def _answer(asked: Asked, pool: Pool, options: AnswerOptions, seal: Seal |
         budget_usd=options.budget_usd,
         deadline_s=options.deadline_s,
         engine=engine,
-        on_event=_hear,
+        on_event=told_to(told, hear, flow_run_id),
     )
-    answer = answer.model_copy(update={"flow_run_id": flow_run_id()})
-    await remember(members, answer)
-    try:
+
+    async def write(answer: Answer) -> None:
         if seal:
             await write_artifact(seal.cover(asked.question), cover_answer(answer, seal))
         else:
             await write_artifact(asked.question, answer)
+
+    answer = await settled(running, write, told)
+    answer = answer.model_copy(update={"flow_run_id": flow_run_id()})
+    await remember(members, answer)
+    try:
+        await write(answer)
     except Exception as error:  # an answer that was paid for is not lost for its artifact
         get_run_logger().warning("The run's artifact could not be written: %s", type(error).__name__)
     return answer
@@ -192,50 +195,3 @@ async def remember(pool: Pool, answer: Answer) -> None:
         await asyncio.to_thread(record_calls, pool, answer)
     except Exception as error:  # nor is it lost for that
         get_run_logger().warning("The calls' figures could not be kept for quotes: %s", type(error).__name__)
-
-
-# The later round that is about to run and who hears of it. No parameters of the subflow: those are shown in the
-# UI and limited in size, and a round's outputs are neither.
-_ROUND: ContextVar[tuple[RoundJob, Listener]] = ContextVar("round")
-
-
-@flow(name="conductor-round", persist_result=True, result_serializer="json", validate_parameters=False)
-async def conductor_round(number: int) -> RoundResult | State[RoundResult]:
-    """A later round of a question, as a subflow of `conductor`.
-
-    A round without success is a Failed state: Prefect would not do one that completed again in a resumed run.
-    """
-    job, on_event = _ROUND.get()
-    SCOPE.set(replace(SCOPE.get(), round=number))
-    result = await run_round(job, prefect_engine(), on_event)
-    return result if result.status == "completed" else Failed(message=result.status, data=result)
-
-
-async def _as_subflow(job: RoundJob, engine: Engine, on_event: Listener) -> RoundResult:
-    token = _ROUND.set((job, on_event))
-    number = len(job.earlier)
-    try:
-        configured: Any = conductor_round.with_options(flow_run_name=f"round-{number}")
-        state: Any = await configured(number, return_state=True)
-        result = await state.result(raise_on_failure=False)
-        if not isinstance(result, RoundResult):
-            raise result
-        return result
-    except Exception as error:  # what earlier rounds answered is not lost for it
-        return RoundResult(planner=PlannerRecord(name=job.planner.name), status="failed", error=error_record(error))
-    finally:
-        _ROUND.reset(token)
-
-
-def prefect_engine() -> Engine:
-    """Plans and steps as tasks, later rounds as subflows."""
-    return Engine(propose=tasks.propose, step=tasks.step, round=_as_subflow)
-
-
-def _hear(event: object) -> None:
-    if isinstance(event, PlanRefused):
-        sentence = "(not shown)" if SCOPE.get().seal else event.error
-        get_run_logger().warning("The planner's attempt held no valid plan: %s", sentence)
-    listener = LISTENER.get()
-    if listener is not None:
-        listener(event)

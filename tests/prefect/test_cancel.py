@@ -1,4 +1,4 @@
-"""Ctrl-C on the command line: calls in flight stop, the receipt is told, nothing is left behind."""
+"""Ctrl-C or SIGTERM on the command line: calls in flight stop, the receipt is told, nothing is left behind."""
 
 import json
 import os
@@ -52,8 +52,8 @@ def start(prefect_sqlite, upstream, tmp_path):
         process.wait()
 
 
-def interrupted(process, upstream, kill=os.kill):
-    """Send SIGINT once the second call is in flight; the exit code and what was printed."""
+def interrupted(process, upstream, kill=os.kill, number=signal.SIGINT):
+    """Send the signal once the second call is in flight; the exit code and what was printed."""
     told = []
     reader = threading.Thread(target=lambda: told.extend(process.stderr), daemon=True)
     reader.start()
@@ -61,7 +61,7 @@ def interrupted(process, upstream, kill=os.kill):
     while len(upstream.requests) < 2:
         assert time.monotonic() < deadline, told
         time.sleep(0.05)
-    kill(process.pid, signal.SIGINT)
+    kill(process.pid, number)
     out = process.stdout.read()
     code = process.wait(30)
     reader.join(5)
@@ -86,9 +86,10 @@ def group_is_empty(pid):
     return False
 
 
-def test_ctrl_c_settles_the_receipt(start, upstream):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_settles_the_receipt(start, upstream, number):
     process = start("--json")
-    code, out, err = interrupted(process, upstream)
+    code, out, err = interrupted(process, upstream, number=number)
     record = json.loads(out)
     assert (code, record["status"], record["error"]["code"]) == (130, "cancelled", "cancelled")
     steps = record["rounds"][0]["steps"]
@@ -103,4 +104,23 @@ def test_ctrl_c_without_json(start, upstream):
     code, out, err = interrupted(start(), upstream)
     assert code == 130
     assert "cancelled" in out
+    assert "Traceback" not in err
+
+
+def test_sigterm_in_the_middle_of_a_steps_code(start, upstream, tmp_path, monkeypatch):
+    """A signal raises wherever the interpreter is, not only where it waits: here a step sends it itself."""
+    (tmp_path / "suicidal.py").write_text(
+        "import os, signal\nasync def answer(request):\n    os.kill(os.getpid(), signal.SIGTERM)\n    return 'no'\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    pool = json.loads((tmp_path / "pool.yaml").read_text())
+    pool["workers"].append({"name": "b", "kind": "suicidal:answer"})
+    (tmp_path / "pool.yaml").write_text(json.dumps(pool))
+    plan = Plan(model_id=(0, 1), subtasks=("first", "second"), access_list=((), (0,)))
+    (tmp_path / "plan.txt").write_text(render_plan(plan))
+    process = start("--json")
+    out, err = process.communicate(timeout=90)
+    record = json.loads(out)
+    assert (process.returncode, record["status"]) == (130, "cancelled"), err
+    assert [step["status"] for step in record["rounds"][0]["steps"]] == ["completed", "cancelled"]
     assert "Traceback" not in err
