@@ -1,0 +1,1 @@
+"""Benchmarks: one small reader a set, each yields `Question`s."""

@@ -1,0 +1,1 @@
+"""Grading: answers to verdicts, in worker processes, bounded in time and memory."""
