@@ -246,7 +246,7 @@ class _Run:
             prompt_tokens=bill.prompt_tokens,
             completion_tokens=bill.completion_tokens,
             cost_usd=bill.cost_usd,
-            latency_s=None if started is None else time.perf_counter() - started,
+            latency_s=_latency_s(started, result),
             model=reply.model,
             fallback_from=None if name == self.names[i] else self.names[i],
         )
@@ -276,3 +276,9 @@ class _Run:
             elapsed_s=elapsed_s,
             critical_path_s=critical_path(self.graph, latencies)[0],
         )
+
+
+def _latency_s(started: float | None, result: StepResult | None) -> float | None:
+    if result and result.took_s is not None:
+        return result.took_s
+    return None if started is None else time.perf_counter() - started

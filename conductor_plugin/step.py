@@ -61,7 +61,7 @@ class Paid(Frozen):
 class StepResult(Frozen):
     """A completed step. Later steps get the object itself, so that Prefect sees the edge.
 
-    `paid_in` is told where a flow run paid for it.
+    `paid_in` is told where a flow run paid for it, `took_s` where it comes from a store: the seconds it took then.
     """
 
     index: int
@@ -69,6 +69,7 @@ class StepResult(Frozen):
     reply: WorkerReply
     attempts: int = 1
     paid_in: Paid | None = None
+    took_s: float | None = None
 
     def seen(self) -> Seen:
         """This step as a later one sees it."""

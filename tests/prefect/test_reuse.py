@@ -33,7 +33,7 @@ NOT_IN_KEY = {
         *("name", "describe", "api_key_env", "tags", "clearance", "price", "timeout_seconds", "retries"),
         *("fallbacks", "max_concurrency", "global_limit", "requests_per_minute", "tokens_per_minute"),
     },
-    StepResult: {"attempts", "paid_in"},
+    StepResult: {"attempts", "paid_in", "took_s"},
 }
 
 

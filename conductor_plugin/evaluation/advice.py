@@ -1,0 +1,52 @@
+"""Plain advice from a report's rows: where orchestration beats the best single worker, by how much, at what price."""
+
+from collections.abc import Mapping, Sequence
+
+from conductor_plugin.evaluation.rows import Row
+from conductor_plugin.evaluation.statistics import accuracy, ceiling, difference, marks, means
+
+SINGLE = "single:"
+
+
+def advice(groups: Mapping[str, Mapping[str, Sequence[Row]]]) -> list[str]:
+    """One sentence for each benchmark's best system, and what could be had at most."""
+    return [sentence for benchmark, systems in groups.items() for sentence in _of(benchmark, systems)]
+
+
+def _of(benchmark: str, systems: Mapping[str, Sequence[Row]]) -> list[str]:
+    marked = {system: marks(rows) for system, rows in systems.items()}
+    scores = {system: found.mean for system, m in marked.items() if (found := accuracy(m))}
+    singles = [system for system in scores if system.startswith(SINGLE)]
+    others = [system for system in scores if system not in singles]
+    if not singles:
+        return [f"{benchmark}: no single worker was run, so that nothing says what orchestration adds."]
+    best = max(singles, key=lambda system: scores[system])
+    top = ceiling([marked[system] for system in singles])
+    sentences = []
+    if others:
+        chosen = max(others, key=lambda system: scores[system])
+        gap = difference(marked[chosen], marked[best])
+        if gap:
+            price = _price(systems[chosen], systems[best])
+            span = f"{100 * gap.mean:+.1f} points, 95 % interval {100 * gap.low:+.1f} to {100 * gap.high:+.1f}"
+            how = "beats" if gap.low > 0 else "is worse than" if gap.high < 0 else "cannot be told from"
+            name = best.removeprefix(SINGLE)
+            sentences.append(f"{benchmark}: {chosen}, the best of the others, {how} {name} alone ({span}), {price}.")
+    if top is not None:
+        sentences.append(
+            f"{benchmark}: the best worker alone is right on {100 * scores[best]:.1f} %, some worker on "
+            f"{100 * top:.1f} %: no choice of one worker a question can add more than {100 * (top - scores[best]):.1f} points."
+        )
+    return sentences
+
+
+def _price(ours: Sequence[Row], theirs: Sequence[Row]) -> str:
+    mine, other = means(ours), means(theirs)
+    calls = f"with {mine.calls:.1f} calls a question against {other.calls:.1f}"
+    if mine.cost_usd is None or other.cost_usd is None:
+        return f"{calls}; what it costs is unknown"
+    if other.cost_usd == 0:
+        return (
+            f"{calls}, for {mine.cost_usd:.5f} USD against nothing" if mine.cost_usd else f"{calls}, both for nothing"
+        )
+    return f"{calls}, for {mine.cost_usd / other.cost_usd:.1f} times the money"

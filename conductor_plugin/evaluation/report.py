@@ -1,0 +1,202 @@
+"""The report of an evaluation: tables, advice and plots from its rows. The same rows give the same bytes."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from conductor_plugin.evaluation.advice import advice
+from conductor_plugin.evaluation.reference import reference_tables
+from conductor_plugin.evaluation.rows import Row
+from conductor_plugin.evaluation.statistics import (
+    Marks,
+    accuracy,
+    by_position,
+    ceiling,
+    difference,
+    marks,
+    means,
+    parse_rate,
+    per_usd,
+    shares,
+)
+from conductor_plugin.evaluation.tables import Cell, Table, as_csv, as_html, markdown
+
+SINGLE = "single:"
+EVERYTHING = "all"
+
+Groups = dict[str, dict[str, list[Row]]]
+
+
+def grouped(rows: Iterable[Row]) -> Groups:
+    """Rows by benchmark and system, in the order in which they come."""
+    groups: Groups = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        groups[row.benchmark][row.system].append(row)
+    return {benchmark: dict(systems) for benchmark, systems in groups.items()}
+
+
+def report_tables(rows: Sequence[Row]) -> list[Table]:
+    """All tables of the report, those of each benchmark first."""
+    tables = []
+    for benchmark, systems in grouped(rows).items():
+        marked = {system: marks(found) for system, found in systems.items()}
+        tables += [
+            _accuracies(benchmark, systems, marked),
+            _costs(benchmark, systems, marked),
+            _shapes(benchmark, systems),
+            *_levels(benchmark, systems),
+        ]
+    return [*tables, *_workers(rows), *reference_tables()]
+
+
+def best_single(marked: Mapping[str, Marks]) -> str | None:
+    """The single worker with the highest accuracy; of equals the first."""
+    scores = {
+        system: found.mean for system, m in marked.items() if system.startswith(SINGLE) and (found := accuracy(m))
+    }
+    return max(scores, key=lambda system: scores[system]) if scores else None
+
+
+def _accuracies(benchmark: str, systems: dict[str, list[Row]], marked: Mapping[str, Marks]) -> Table:
+    best = best_single(marked)
+    lines: list[list[Cell]] = []
+    for system, rows in systems.items():
+        found = accuracy(marked[system])
+        gap = difference(marked[system], marked[best]) if best and system != best else None
+        interval = f"{gap.low:+.3f} to {gap.high:+.3f}" if gap else None
+        counts = [sum(row.outcome == outcome for row in rows) for outcome in ("unparsed", "no_plan", "failed")]
+        lines.append(
+            [
+                system,
+                *((found.mean, found.over_repeats, found.by_question, found.questions) if found else (None,) * 4),
+                gap.mean if gap else None,
+                interval,
+                parse_rate(rows),
+                *counts,
+            ]
+        )
+    lines.append(["oracle: the best worker of each question", _ceiling(marked), *[None] * 9])
+    header = ("system", "accuracy", "se over repeats", "se by question", "questions", "against best single")
+    return Table(
+        f"{benchmark}: accuracy",
+        (*header, "95 % interval", "parse rate", "unparsed", "no plan", "failed"),
+        lines,
+        note=f"Best single worker: {best or 'none was run'}. Intervals: paired bootstrap over questions. Failed "
+        "answers count neither as right nor as wrong; unparsed ones and those without a plan are wrong.",
+    )
+
+
+def _ceiling(marked: Mapping[str, Marks]) -> float | None:
+    return ceiling([found for system, found in marked.items() if system.startswith(SINGLE)])
+
+
+def _costs(benchmark: str, systems: dict[str, list[Row]], marked: Mapping[str, Marks]) -> Table:
+    lines: list[list[Cell]] = []
+    for system, rows in systems.items():
+        mean, found = means(rows), accuracy(marked[system])
+        right = per_usd(found.mean, mean.cost_usd) if found else None
+        lines.append(
+            [
+                system,
+                mean.calls,
+                mean.steps,
+                mean.prompt_tokens,
+                mean.completion_tokens,
+                mean.cost_usd,
+                right,
+                mean.wall_s,
+                mean.calls_s,
+                mean.critical_path_s,
+            ]
+        )
+    header = ("system", "calls", "steps", "tokens in", "tokens out", "USD", "right answers for a USD")
+    return Table(
+        f"{benchmark}: what a question takes",
+        (*header, "wall s", "calls s", "critical path s"),
+        lines,
+        note="Means per question; an empty cell is unknown. Wall time is beside all else that ran at the time.",
+        digits=4,
+    )
+
+
+def _shapes(benchmark: str, systems: dict[str, list[Row]]) -> Table:
+    shapes = ("one step", "parallel", "chain", "tree", "verify", "none")
+    lines: list[list[Cell]] = []
+    for system, rows in systems.items():
+        share = shares(row.topology for row in rows)
+        lines.append([system, *(share.get(shape, 0.0) for shape in shapes)])
+    return Table(f"{benchmark}: shapes of the workflows, as shares", ("system", *shapes), lines)
+
+
+def _levels(benchmark: str, systems: dict[str, list[Row]]) -> list[Table]:
+    levels = sorted({row.level for rows in systems.values() for row in rows if row.level is not None})
+    if len(levels) < 2:
+        return []
+    tables = []
+    for what in ("accuracy", "steps"):
+        lines: list[list[Cell]] = []
+        for system, rows in systems.items():
+            cells: list[Cell] = []
+            for level in levels:
+                chosen = [row for row in rows if row.level == level]
+                found = accuracy(marks(chosen))
+                steps = means(chosen).steps if chosen else None
+                cells.append((found.mean if found else None) if what == "accuracy" else steps)
+            lines.append([system, *cells])
+        tables.append(Table(f"{benchmark}: {what} by level", ("system", *levels), lines))
+    return tables
+
+
+def _workers(rows: Sequence[Row]) -> list[Table]:
+    lines: list[list[Cell]] = []
+    names = sorted({worker for row in rows for worker in row.workers})
+    systems: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        systems[row.system].append(row)
+    for system, found in systems.items():
+        if not system.startswith(SINGLE):
+            for position, share in enumerate(by_position(found)):
+                lines.append([system, position, *(share.get(name, 0.0) for name in names)])
+    return (
+        [Table("Which worker is asked, by step position, as shares", ("system", "step", *names), lines)]
+        if lines
+        else []
+    )
+
+
+def write_report(rows: Sequence[Row], folder: Path, *, title: str, plots: bool = True) -> list[Path]:
+    """Write `rows.jsonl`, `report.md`, `report.html`, a CSV file for each table, and the plots; what was written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables, sentences = report_tables(rows), advice(grouped(rows))
+    files = {
+        "rows.jsonl": "".join(json.dumps(row.model_dump(mode="json"), ensure_ascii=False) + "\n" for row in rows),
+        "report.md": _document(title, sentences, tables),
+        "report.html": _page(title, sentences, tables),
+        **{f"table-{i:02}.csv": as_csv(table) for i, table in enumerate(tables)},
+    }
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    written = [folder / name for name in files]
+    if plots:
+        from conductor_plugin.evaluation.plots import write_plots
+
+        written += write_plots(grouped(rows), folder)
+    return written
+
+
+def _document(title: str, sentences: Sequence[str], tables: Sequence[Table]) -> str:
+    lines = "\n".join(f"- {sentence}" for sentence in sentences)
+    return "\n".join([f"# {title}\n", f"{lines}\n", *(markdown(table) for table in tables)])
+
+
+def _page(title: str, sentences: Sequence[str], tables: Sequence[Table]) -> str:
+    import html
+
+    style = "body{font:15px sans-serif;margin:2em}table{border-collapse:collapse}td,th{border:1px solid #ccc}"
+    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{style}</style>'
+    items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+    body = "\n".join(as_html(table) for table in tables)
+    return (
+        f'<!doctype html>\n<html lang="en">{head}\n<h1>{html.escape(title)}</h1>\n<ul>{items}</ul>\n{body}\n</html>\n'
+    )

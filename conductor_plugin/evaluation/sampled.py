@@ -1,0 +1,121 @@
+"""The executor's step and the planner's call, answered from the store where they were paid for before."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conductor_plugin.context import WorkerReply, build_messages
+from conductor_plugin.evaluation.store import Store
+from conductor_plugin.graph import CallStep
+from conductor_plugin.planners.base import Planner, PlanRequest, Proposal, propose_once
+from conductor_plugin.policy import with_retries
+from conductor_plugin.rounds import PLANNER_RETRIES, Engine, PlanReady
+from conductor_plugin.step import StepJob, StepResult, request_for, run_step_with_retries
+from conductor_plugin.worker_spec import WorkerSpec, digest
+
+
+def worker_key(worker: WorkerSpec) -> str:
+    """What decides a worker's answers: its kind, model, endpoint and settings; neither its name nor its price."""
+    return digest([worker.fingerprint, worker.api_base])
+
+
+@dataclass
+class Sampled:
+    """One system's run on one question, in one repeat.
+
+    Repeats draw samples of their own: repeat r of a plan that takes n samples of a call has the samples n·r to
+    n·r + n - 1. So the single worker's repeat r is the very sample r that all other systems see.
+    """
+
+    store: Store
+    repeat: int = 0
+    planning_s: float = 0.0
+    _samples: int = 1
+
+    def engine(self) -> Engine:
+        """How `conduct` plans and steps."""
+        return Engine(propose=self.propose, step=self.step)
+
+    def hear(self, event: object) -> None:
+        """Listen to the run: how many samples of one call its plan takes."""
+        if isinstance(event, PlanReady):
+            self._samples = 1 + max((step.sample for step in event.steps if isinstance(step, CallStep)), default=0)
+
+    async def step(self, job: StepJob, visible: Sequence[StepResult]) -> StepResult:
+        """Execute the step, unless the store has its sample."""
+        if job.worker is None:
+            return await run_step_with_retries(job, visible)
+        request = request_for(job, visible)
+        sample = self.repeat * self._samples + request.sample
+        worker, messages = worker_key(job.worker), digest([m.model_dump() for m in build_messages(request)], 64)
+        key = digest([worker, messages, sample], 64)
+
+        async def pay() -> dict[str, Any]:
+            began = time.perf_counter()
+            result = await run_step_with_retries(job, visible)
+            return {
+                "reply": result.reply.model_dump(mode="json"),
+                "attempts": result.attempts,
+                "latency_s": time.perf_counter() - began,
+                "sample": sample,
+            }
+
+        record = await _once(self.store, "sample", key, pay, worker=worker, question=messages)
+        return StepResult(
+            index=job.index,
+            subtask=request.subtask,
+            reply=WorkerReply.model_validate(record["reply"]),
+            attempts=record["attempts"],
+            took_s=record["latency_s"],
+        )
+
+    async def propose(self, planner: Planner, request: PlanRequest) -> Proposal:
+        """Ask the planner, unless the store has its proposal."""
+        shown = [type(planner).__name__, _settings(planner), request.model_dump(mode="json"), self.repeat]
+
+        async def pay() -> dict[str, Any]:
+            began = time.perf_counter()
+            proposal = await with_retries(lambda: propose_once(planner, request), PLANNER_RETRIES)
+            return {"proposal": proposal.model_dump(mode="json"), "latency_s": time.perf_counter() - began}
+
+        record = await _once(self.store, "plan", digest(shown, 64), pay)
+        self.planning_s += record["latency_s"]
+        return Proposal.model_validate(record["proposal"])
+
+
+def _settings(planner: Any) -> Any:
+    return planner.model_dump(mode="json") if hasattr(planner, "model_dump") else repr(planner)
+
+
+# Calls that are being paid for, by store and key: who asks for one of them meanwhile waits for it.
+_flying: dict[tuple[str, str, str], asyncio.Task[dict[str, Any]]] = {}
+
+
+async def _once(
+    store: Store, kind: str, key: str, pay: Callable[[], Awaitable[dict[str, Any]]], **fields: str
+) -> dict[str, Any]:
+    """The stored record, or that of the one call of `pay` that all who ask now share."""
+    name = (store.url, kind, key)
+    while (task := _flying.get(name)) is not None:
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if (current := asyncio.current_task()) and current.cancelling():
+                raise
+            continue  # whoever paid was cancelled: it is our turn
+    if (found := await store.aget(kind, key)) is not None:
+        return found
+    if name in _flying:
+        return await _once(store, kind, key, pay, **fields)
+
+    async def pay_and_keep() -> dict[str, Any]:
+        return await store.aput(kind, key, await pay(), **fields)
+
+    task = asyncio.ensure_future(pay_and_keep())
+    _flying[name] = task
+    try:
+        return await task
+    finally:
+        _flying.pop(name, None)

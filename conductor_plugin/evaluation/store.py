@@ -1,0 +1,143 @@
+"""The store of all that was paid for: worker samples, plans, verdicts and whole results, each under a key.
+
+A sample is (worker, messages, sample index, settings) -> answer, usage, cost, latency. Whatever system asks for it
+first pays; every other one is compared on the very same answer. SQLite by default, PostgreSQL by URL; several
+processes may write at once, and what one of them has written survives its being killed.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from conductor_plugin.errors import InputError
+from conductor_plugin.home import conductor_home
+
+if TYPE_CHECKING:
+    import sqlalchemy
+
+NOT_INSTALLED = 'evaluation needs more packages: pip install "prefect-conductor[evaluate]"'
+KINDS = ("sample", "plan", "verdict", "result")
+
+
+class Store:
+    """Records by kind and key. Blocking: call it in a thread, or through `aget` and `aput`."""
+
+    def __init__(self, url: str | None = None) -> None:
+        """Open, and create what is missing. InputError `store_unusable` where that cannot be done."""
+        self.url = url or f"sqlite:///{conductor_home() / 'samples.sqlite'}"
+        try:
+            import sqlalchemy
+        except ImportError:
+            raise InputError(NOT_INSTALLED, code="not_installed") from None
+        try:
+            self._engine = sqlalchemy.create_engine(self.url, **_options(self.url))
+            self._records = _table(self._engine)
+        except Exception as error:  # of SQLAlchemy, of the driver, or of the system
+            raise InputError(
+                f"cannot use the sample store {_shown(self.url)}: {type(error).__name__}; give a SQLAlchemy URL like "
+                "sqlite:///samples.sqlite or postgresql+psycopg://…, of a database that you may write to",
+                code="store_unusable",
+            ) from None
+
+    def get(self, kind: str, key: str) -> dict[str, Any] | None:
+        """The record, if there is one."""
+        return self.get_many(kind, [key]).get(key)
+
+    def get_many(self, kind: str, keys: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Those of the records that there are, by key."""
+        import sqlalchemy
+
+        table, found = self._records, {}
+        with self._engine.connect() as connection:
+            for start in range(0, len(keys), 500):
+                chosen = sqlalchemy.select(table.c.key, table.c.record).where(
+                    table.c.kind == kind, table.c.key.in_(keys[start : start + 500])
+                )
+                found.update({row.key: row.record for row in connection.execute(chosen)})
+        return found
+
+    def put(
+        self, kind: str, key: str, record: dict[str, Any], *, worker: str = "", question: str = ""
+    ) -> dict[str, Any]:
+        """Keep a record, unless the key has one already; the one that is kept."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                self._insert(), {"kind": kind, "key": key, "worker": worker, "question": question, "record": record}
+            )
+        kept = self.get(kind, key)
+        assert kept is not None
+        return kept
+
+    def samples_of(self, worker: str, question: str) -> list[dict[str, Any]]:
+        """A worker's samples of one question, the question alone shown to it, by sample index."""
+        import sqlalchemy
+
+        table = self._records
+        chosen = sqlalchemy.select(table.c.record).where(
+            table.c.kind == "sample", table.c.worker == worker, table.c.question == question
+        )
+        with self._engine.connect() as connection:
+            records = [row.record for row in connection.execute(chosen)]
+        return sorted(records, key=lambda record: record["sample"])
+
+    async def aget(self, kind: str, key: str) -> dict[str, Any] | None:
+        """`get`, off the event loop."""
+        return await asyncio.to_thread(self.get, kind, key)
+
+    async def aput(self, kind: str, key: str, record: dict[str, Any], **fields: str) -> dict[str, Any]:
+        """`put`, off the event loop."""
+        return await asyncio.to_thread(lambda: self.put(kind, key, record, **fields))
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._engine.dispose()
+
+    def _insert(self) -> Any:
+        """INSERT … ON CONFLICT DO NOTHING: of writers at once, the first wins and the others read what it wrote."""
+        from sqlalchemy.dialects import postgresql, sqlite
+
+        dialect = {"sqlite": sqlite, "postgresql": postgresql}[self._engine.dialect.name]
+        return dialect.insert(self._records).on_conflict_do_nothing()
+
+
+def _options(url: str) -> dict[str, Any]:
+    return {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {"pool_pre_ping": True}
+
+
+def _table(engine: "sqlalchemy.Engine") -> Any:
+    import sqlalchemy as sa
+
+    metadata = sa.MetaData()
+    table = sa.Table(
+        "conductor_records",
+        metadata,
+        sa.Column("kind", sa.String(16), primary_key=True),
+        sa.Column("key", sa.String(64), primary_key=True),
+        sa.Column("worker", sa.String(64), nullable=False),
+        sa.Column("question", sa.String(64), nullable=False),
+        sa.Column("record", sa.JSON, nullable=False),
+        sa.Index("conductor_records_by_worker", "kind", "worker", "question"),
+    )
+    if engine.dialect.name == "sqlite":
+        # Readers do not wait for writers then, and a commit survives the process (if not the power).
+        sa.event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA journal_mode=WAL"))
+        sa.event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=NORMAL"))
+    metadata.create_all(engine, checkfirst=True)
+    return table
+
+
+def _shown(url: str) -> str:
+    """The URL without its password."""
+    from sqlalchemy.engine import make_url
+
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except Exception:
+        return "that was given"
+
+
+def missing(store: Store, kind: str, keys: Iterable[str]) -> list[str]:
+    """Those of the keys that have no record yet."""
+    wanted = list(keys)
+    there = store.get_many(kind, wanted)
+    return [key for key in wanted if key not in there]
