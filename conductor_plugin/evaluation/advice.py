@@ -35,7 +35,8 @@ def _of(benchmark: str, systems: Mapping[str, Sequence[Row]]) -> list[str]:
     if top is not None:
         sentences.append(
             f"{benchmark}: the best worker alone is right on {100 * scores[best]:.1f} %, some worker on "
-            f"{100 * top:.1f} %: no choice of one worker a question can add more than {100 * (top - scores[best]):.1f} points."
+            f"{100 * top:.1f} %: no choice of one worker a question can add more than "
+            f"{100 * (top - scores[best]):.1f} points."
         )
     return sentences
 

@@ -69,14 +69,17 @@ async def evaluate(
     grader: Grader,
     concurrency: int = 64,
     budget: Budget | None = None,
+    retry_failed: bool = False,
     on_row: Callable[[Row], None] = lambda row: None,
 ) -> list[Row]:
     """The rows of the tasks, in their order; those that the store has are taken from it.
 
     BudgetError if the budget stops it; what was finished until then is in the store, and the next call goes on.
-    A row that failed for its infrastructure is not kept: the next call makes it anew, from the samples that there are.
+    `retry_failed` makes rows anew that failed for their infrastructure, from the samples that there are.
     """
     there = await asyncio.to_thread(store.get_many, "result", [task.key for task in tasks])
+    if retry_failed:
+        there = {key: record for key, record in there.items() if record["outcome"] != "failed"}
     rows: dict[int, Row] = {}
     queue = iter(enumerate(tasks))
     token = BUDGET.set(budget)
@@ -115,8 +118,7 @@ async def _row(task: Task, store: Store, grader: Grader) -> Row:
         raise BudgetError(answer.error.message, code=answer.error.code)
     verdict = await _verdict(question, answer, store, grader) if answer.status == "completed" else None
     row = make_row(system.name, question, task.repeat, answer, verdict, sampled)
-    if row.outcome != "failed":
-        await store.aput("result", task.key, row.model_dump(mode="json"), question=digest(question.id))
+    await store.areplace("result", task.key, row.model_dump(mode="json"), question=digest(question.id))
     return row
 
 

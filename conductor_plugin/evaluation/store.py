@@ -31,6 +31,7 @@ class Store:
             raise InputError(NOT_INSTALLED, code="not_installed") from None
         try:
             self._engine = sqlalchemy.create_engine(self.url, **_options(self.url))
+            self._dialect()
             self._records = _table(self._engine)
         except Exception as error:  # of SQLAlchemy, of the driver, or of the system
             raise InputError(
@@ -68,6 +69,14 @@ class Store:
         assert kept is not None
         return kept
 
+    def replace(self, kind: str, key: str, record: dict[str, Any], *, worker: str = "", question: str = "") -> None:
+        """Keep a record, in the place of the one that the key may have."""
+        values = {"kind": kind, "key": key, "worker": worker, "question": question, "record": record}
+        changed = {"record": record}
+        insert = self._dialect().insert(self._records).values(values)
+        with self._engine.begin() as connection:
+            connection.execute(insert.on_conflict_do_update(index_elements=["kind", "key"], set_=changed))
+
     def samples_of(self, worker: str, question: str) -> list[dict[str, Any]]:
         """A worker's samples of one question, the question alone shown to it, by sample index."""
         import sqlalchemy
@@ -88,16 +97,22 @@ class Store:
         """`put`, off the event loop."""
         return await asyncio.to_thread(lambda: self.put(kind, key, record, **fields))
 
+    async def areplace(self, kind: str, key: str, record: dict[str, Any], **fields: str) -> None:
+        """`replace`, off the event loop."""
+        await asyncio.to_thread(lambda: self.replace(kind, key, record, **fields))
+
     def close(self) -> None:
         """Give the connections back."""
         self._engine.dispose()
 
     def _insert(self) -> Any:
         """INSERT … ON CONFLICT DO NOTHING: of writers at once, the first wins and the others read what it wrote."""
+        return self._dialect().insert(self._records).on_conflict_do_nothing()
+
+    def _dialect(self) -> Any:
         from sqlalchemy.dialects import postgresql, sqlite
 
-        dialect = {"sqlite": sqlite, "postgresql": postgresql}[self._engine.dialect.name]
-        return dialect.insert(self._records).on_conflict_do_nothing()
+        return {"sqlite": sqlite, "postgresql": postgresql}[self._engine.dialect.name]
 
 
 def _options(url: str) -> dict[str, Any]:
