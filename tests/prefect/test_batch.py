@@ -125,8 +125,8 @@ def test_a_line_ends_where_json_lines_end(tmp_path):
     """Not at the other separators that Python knows: JSON lets them stand in a text as they are."""
     text = "one\u2028two\u2029three\x85four"
     path = tmp_path / "lines.jsonl"
-    append(path, {"id": "1", "status": "completed", "question": text})
-    append(path, {"id": "2", "status": "failed", "question": text})
+    for name, status in (("1", "completed"), ("2", "failed")):
+        append(path, {"id": name, "status": status, "question": text, "usage": {"cost_usd": 0.0}})
     assert completed_ids(path) == {"1"}
     path.write_text("".join(json.dumps({"question": text}, ensure_ascii=False) + end for end in ("\n", "\r\n")))
     assert [question.question for question in read_batch(path)] == [text, text]

@@ -24,10 +24,9 @@ from deployments.automations import automations, ship
 from tests.deployed import deployed, engine_of
 from tests.upstream import Delay, Hang, Text, Upstream, text_of
 
-# At most so many seconds a kill, and the default has four.
-pytestmark = [pytest.mark.prefect, pytest.mark.postgres, pytest.mark.timeout(900)]
-
 KILLS = int(os.environ.get("CONDUCTOR_TEST_KILLS", "4"))
+pytestmark = [pytest.mark.prefect, pytest.mark.postgres, pytest.mark.timeout(600 + 75 * KILLS)]
+
 # A result may take so long from the upstream's last byte to Prefect's storage, on a busy machine. Later, a repeat
 # is a fault.
 STORED_AFTER = 0.5

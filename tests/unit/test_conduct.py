@@ -10,6 +10,7 @@ from conductor_plugin.models import Frozen
 from conductor_plugin.planners import make_planner
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
 from conductor_plugin.receipt import Answer
+from conductor_plugin.rounds import Engine
 from tests.unit import workbench
 from tests.unit.workbench import CALLS, SCRIPTS, permanent, pool_of, transient
 
@@ -228,3 +229,30 @@ async def test_a_cancelled_receipt_has_what_the_planner_took():
     answer = next(event.answer for event in told if isinstance(event, Answered))
     assert (answer.planner.attempts, answer.planner.prompt_tokens, answer.usage.calls) == (1, 10, 2)
     assert answer.critical_path_s > 0
+
+
+@pytest.mark.parametrize("yes", [True, False])
+async def test_a_person_approves_off_the_deadlines_clock(yes):
+    asked = []
+
+    async def approve(ready):
+        asked.append(ready.plan.model_id)
+        await asyncio.sleep(0.5)
+        return yes
+
+    planner = make_planner(pool_of("ok"), plan=plan((0, "a", []), (0, "b", "all")))
+    answer = await conduct("q", pool=pool_of("ok"), planner=planner, engine=Engine(approve=approve), deadline_s=0.4)
+    assert asked == [(0, 0)]
+    assert (answer.status, len(CALLS)) == (("completed", 2) if yes else ("cancelled", 0))
+    assert (answer.error and answer.error.code) == (None if yes else "not_approved")
+
+
+async def test_every_round_is_approved_by_itself():
+    answers = iter([True, False])
+
+    async def approve(ready):
+        return next(answers)
+
+    rounds = Scripted(completions=(plan((0, "a", []), (1, "", "all")), plan((0, "b", []))))
+    answer = await conduct("q", pool=pool_of("ok"), planner=rounds, max_rounds=1, engine=Engine(approve=approve))
+    assert (answer.status, answer.error.code, len(CALLS), len(answer.rounds)) == ("cancelled", "not_approved", 1, 2)
