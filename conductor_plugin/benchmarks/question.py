@@ -6,7 +6,7 @@ from pydantic import Field
 
 from conductor_plugin.models import Frozen
 
-GraderName = Literal["math", "choice", "text", "code_io", "code_tests"]
+GraderName = Literal["math", "choice", "text", "code_io", "code_tests", "reasoning_gym"]
 
 
 class Question(Frozen):
