@@ -7,6 +7,7 @@ a script (LiveCodeBench), and hides in which line of which file a row stands.
 import csv
 import gzip
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from conductor_plugin.benchmarks.reader import Benchmark, Hub, Row
 from conductor_plugin.errors import ConductorError, InputError
 
+HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")  # perhaps one: a whole pair looks the same
 INSTALL = 'pip install "prefect-conductor[evaluate]"'
 
 
@@ -55,7 +57,7 @@ def _reason(error: Exception, commit: str) -> str:
         return "it is gated: accept its terms on its page, then run `hf auth login`"
     if isinstance(error, errors.RevisionNotFoundError):
         return f"it has no revision {commit}"
-    if isinstance(error, errors.RemoteEntryNotFoundError):
+    if isinstance(error, errors.EntryNotFoundError) and not isinstance(error, errors.LocalEntryNotFoundError):
         return f"revision {commit} lacks a file that is read"
     if isinstance(error, errors.RepositoryNotFoundError):
         return "there is no such data set, or it wants a token: run `hf auth login`"
@@ -115,7 +117,12 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _json(where: str, line: str) -> Any:
     try:
-        return json.loads(line)
+        value = json.loads(line)
+        if HALF_PAIR.search(line):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        raise Row(where, {}).bad("a text in it has half a surrogate pair, which is no text") from None
     except json.JSONDecodeError as error:
         raise Row(where, {}).bad(f"not valid JSON: {error.msg}") from None
     except (RecursionError, ValueError):  # nesting without end, or an integer of thousands of digits
