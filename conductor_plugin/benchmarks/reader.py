@@ -18,7 +18,11 @@ LETTER = 'Answer with the letter alone on the last line, as "Answer: X".'
 
 
 class Hub(Frozen):
-    """Files of one data set on the Hugging Face hub, at one commit."""
+    """Files of one data set on the Hugging Face hub, at one commit.
+
+    The commits were taken from public evaluation projects that pin the same files; RLPR's was found in one
+    project alone. MATH500's file has the SHA-256 that is published for its commit.
+    """
 
     repo: str
     revision: str

@@ -87,7 +87,7 @@ def score(question: Question, answer: str) -> bool:
     name, given = question.benchmark, _final(answer)
     dataset = _dataset(name, 1, 0)
     if not _has_scorer(name, dataset):
-        return given == question.gold
+        return bool(given == question.gold)
     if len(given) > LONGEST_ANSWER or (name == "rg:countdown" and not ARITHMETIC.fullmatch(given)):
         return False
     try:

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from conductor_plugin.benchmarks.question import GraderName, Question
-from conductor_plugin.benchmarks.reader import BOXED, LETTER, TEXT, Benchmark, Hub, Row, digest, with_rule
+from conductor_plugin.benchmarks.reader import BOXED, LETTER, LETTERS, TEXT, Benchmark, Hub, Row, digest, with_rule
 
 # RLPR-Evaluation also has MATH500 and GPQA-Diamond, which are benchmarks of their own here.
 ELSEWHERE = ("math-500", "math500", "gpqa")
@@ -58,12 +58,12 @@ def _gold(row: Row) -> str:
 def _options(asked: str) -> tuple[str, ...]:
     """The options that the question lists as A, B, … without a gap; it shows them already."""
     found: dict[str, str] = dict(OPTION.findall(asked))
-    letters = "ABCDEFGHIJ"[: len(found)]
+    letters = LETTERS[: len(found)]
     return tuple(found[letter] for letter in letters) if set(found) == set(letters) else ()
 
 
 def _grader(gold: str, options: tuple[str, ...]) -> GraderName:
-    if len(options) > 1 and gold in "ABCDEFGHIJ"[: len(options)]:
+    if len(options) > 1 and gold in set(LETTERS[: len(options)]):
         return "choice"
     return "math" if re.search(r"[\d\\=^]", gold) else "text"
 

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
 
 @contextmanager
 def hub(files: dict[str, bytes], error: tuple[int, str] | None = None) -> Iterator[tuple[str, list[str]]]:
@@ -28,7 +26,7 @@ def hub(files: dict[str, bytes], error: tuple[int, str] | None = None) -> Iterat
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.send_header("ETag", '"made-up"')
-            self.send_header("X-Repo-Commit", COMMIT)
+            self.send_header("X-Repo-Commit", self.path.partition("/resolve/")[2].partition("/")[0])
             if code:
                 self.send_header("X-Error-Code", code)
             self.end_headers()

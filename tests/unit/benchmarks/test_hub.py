@@ -59,8 +59,7 @@ def test_the_pinned_files_are_fetched_once(name, content, tmp_path):
     path = f"/datasets/{pinned.repo}/resolve/{pinned.revision}/{pinned.files[0]}"
     with hub({path: content.encode()}) as (address, asked):
         first = loaded(name, address, tmp_path)
-        assert set(asked) == {path}
-        assert loaded(name, address, tmp_path) == first
+    assert set(asked) == {path}
     assert [id.split("/")[0] for id in first] == [name]
     assert loaded(name, "http://127.0.0.1:9", tmp_path) == first  # the hub is gone, its file is not
 
@@ -80,7 +79,6 @@ def test_another_revision_can_be_asked_for(tmp_path):
         ((404, "RepoNotFound"), "there is no such data set, or it wants a token"),
         ((404, "RevisionNotFound"), "it has no revision 633f5ee"),
         ((404, "EntryNotFound"), "lacks a file that is read"),
-        ((500, ""), "the hub cannot be reached"),
     ],
 )
 def test_a_hub_that_refuses(error, part, tmp_path):

@@ -93,6 +93,7 @@ def rlpr(asked, gold, source="MMLUPro-1000_Avg2"):
         ("Which?\n(A) red\n(B) blue\n(C) 3", "A", "choice", ("red", "blue", "3")),
         ("Which?\nA. red\nB. blue", "C", "text", ()),  # no such option
         ("Which?\nA. red\nC. blue", "A", "text", ()),  # a gap: these are no options
+        ("Which?\nA. red\nB. blue", "AB", "text", ()),
         ("Who wrote it?", "Ada", "text", ()),
         ("Name the vitamin.", "A", "text", ()),
         ("Solve it.", "\\frac{x}{y}", "math", ()),
