@@ -7,7 +7,7 @@ as the budget reserves it, with answers of eight bytes a token; so a run whose b
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from conductor_plugin.budget import MESSAGE_TOKENS, TEMPLATE_TOKENS, most_tokens
 from conductor_plugin.calls import Typical
@@ -202,6 +202,25 @@ def _over(value: float | None, divisor: int) -> float | None:
 
 def quote_lines(offer: Quote) -> list[str]:
     """The quote for people: a line for each figure, then what is not known."""
+    time = "unknown" if offer.critical_path_s is None else f"{offer.critical_path_s:.2f} s"
+    return [*range_lines(offer), f"critical path {time}", *(f"note: {sentence}" for sentence in offer.unknown)]
+
+
+class Figures(Protocol):
+    """What a quote of whatever size has."""
+
+    @property
+    def calls(self) -> Range: ...
+    @property
+    def prompt_tokens(self) -> Range: ...
+    @property
+    def completion_tokens(self) -> Range: ...
+    @property
+    def cost_usd(self) -> Range: ...
+
+
+def range_lines(offer: Figures) -> list[str]:
+    """A line for each figure."""
     figures = {
         "calls": offer.calls,
         "tokens in": offer.prompt_tokens,
@@ -213,8 +232,7 @@ def quote_lines(offer: Quote) -> list[str]:
         digits = 4 if name == "USD" else 0
         values = (_said(value, digits) for value in (figure.low, figure.likely, figure.high))
         lines.append(f"{name:<10} " + " ".join(f"{value:>12}" for value in values))
-    time = "unknown" if offer.critical_path_s is None else f"{offer.critical_path_s:.2f} s"
-    return [*lines, f"critical path {time}", *(f"note: {sentence}" for sentence in offer.unknown)]
+    return lines
 
 
 def _said(value: float | None, digits: int) -> str:

@@ -15,6 +15,7 @@ import click
 
 from conductor_plugin.cli.answer import answer
 from conductor_plugin.cli.check import check
+from conductor_plugin.cli.evaluate import evaluate
 from conductor_plugin.cli.plan import plan
 from conductor_plugin.cli.pool import pool
 from conductor_plugin.cli.show import show
@@ -28,7 +29,7 @@ def cli() -> None:
     """Answer questions by planned workflows over a pool of models and tools, run as Prefect flows."""
 
 
-for command in (answer, plan, check, pool, show, store):
+for command in (answer, plan, check, pool, show, store, evaluate):
     cli.add_command(command)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.budget import BUDGET, Budget
@@ -77,9 +77,7 @@ async def evaluate(
     BudgetError if the budget stops it; what was finished until then is in the store, and the next call goes on.
     `retry_failed` makes rows anew that failed for their infrastructure, from the samples that there are.
     """
-    there = await asyncio.to_thread(store.get_many, "result", [task.key for task in tasks])
-    if retry_failed:
-        there = {key: record for key, record in there.items() if record["outcome"] != "failed"}
+    there = await asyncio.to_thread(_stored, tasks, store, retry_failed)
     rows: dict[int, Row] = {}
     queue = iter(enumerate(tasks))
     token = BUDGET.set(budget)
@@ -99,6 +97,17 @@ async def evaluate(
     finally:
         BUDGET.reset(token)
     return [rows[i] for i in range(len(tasks))]
+
+
+def missing_tasks(tasks: Sequence[Task], store: Store, *, retry_failed: bool = False) -> list[Task]:
+    """Those whose rows are still to be made."""
+    there = _stored(tasks, store, retry_failed)
+    return [task for task in tasks if task.key not in there]
+
+
+def _stored(tasks: Sequence[Task], store: Store, retry_failed: bool) -> dict[str, dict[str, Any]]:
+    there = store.get_many("result", [task.key for task in tasks])
+    return {key: row for key, row in there.items() if not (retry_failed and row["outcome"] == "failed")}
 
 
 async def _row(task: Task, store: Store, grader: Grader) -> Row:

@@ -6,7 +6,7 @@ processes may write at once, and what one of them has written survives its being
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from conductor_plugin.errors import InputError
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import sqlalchemy
 
 NOT_INSTALLED = 'evaluation needs more packages: pip install "prefect-conductor[evaluate]"'
-KINDS = ("sample", "plan", "verdict", "result")
 
 
 class Store:
@@ -77,17 +76,20 @@ class Store:
         with self._engine.begin() as connection:
             connection.execute(insert.on_conflict_do_update(index_elements=["kind", "key"], set_=changed))
 
-    def samples_of(self, worker: str, question: str) -> list[dict[str, Any]]:
-        """A worker's samples of one question, the question alone shown to it, by sample index."""
+    def records_of(self, kind: str, worker: str, question: str | None = None) -> list[dict[str, Any]]:
+        """All records of a worker (of an evaluation, for what was paid), of one question if that is named."""
         import sqlalchemy
 
         table = self._records
-        chosen = sqlalchemy.select(table.c.record).where(
-            table.c.kind == "sample", table.c.worker == worker, table.c.question == question
-        )
+        chosen = sqlalchemy.select(table.c.record).where(table.c.kind == kind, table.c.worker == worker)
+        if question is not None:
+            chosen = chosen.where(table.c.question == question)
         with self._engine.connect() as connection:
-            records = [row.record for row in connection.execute(chosen)]
-        return sorted(records, key=lambda record: record["sample"])
+            return [row.record for row in connection.execute(chosen)]
+
+    def samples_of(self, worker: str, question: str) -> list[dict[str, Any]]:
+        """A worker's samples of one question, by sample index; both as `sampled` keys them."""
+        return sorted(self.records_of("sample", worker, question), key=lambda record: int(record["sample"]))
 
     async def aget(self, kind: str, key: str) -> dict[str, Any] | None:
         """`get`, off the event loop."""
@@ -149,10 +151,3 @@ def _shown(url: str) -> str:
         return make_url(url).render_as_string(hide_password=True)
     except Exception:
         return "that was given"
-
-
-def missing(store: Store, kind: str, keys: Iterable[str]) -> list[str]:
-    """Those of the keys that have no record yet."""
-    wanted = list(keys)
-    there = store.get_many(kind, wanted)
-    return [key for key in wanted if key not in there]

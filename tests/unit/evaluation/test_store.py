@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from conductor_plugin.errors import InputError
-from conductor_plugin.evaluation.store import Store, missing
+from conductor_plugin.evaluation.store import Store
 
 WRITER = """
 import sys
@@ -43,7 +43,6 @@ def test_the_first_of_two_writers_wins(url):
     store.replace("plan", "k", {"n": 3})
     store.replace("plan", "new", {"n": 4})
     assert store.get_many("plan", ["k", "new"]) == {"k": {"n": 3}, "new": {"n": 4}}
-    assert missing(store, "plan", ["k", "l"]) == ["l"]
 
 
 def test_writers_at_once_lose_nothing_and_agree(url):
