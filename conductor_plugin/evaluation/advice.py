@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from conductor_plugin.evaluation.rows import Row
-from conductor_plugin.evaluation.statistics import accuracy, ceiling, difference, marks, means
+from conductor_plugin.evaluation.statistics import accuracy, ceiling, difference, marks, mean_of
 
 SINGLE = "single:"
 
@@ -42,12 +42,11 @@ def _of(benchmark: str, systems: Mapping[str, Sequence[Row]]) -> list[str]:
 
 
 def _price(ours: Sequence[Row], theirs: Sequence[Row]) -> str:
-    mine, other = means(ours), means(theirs)
-    calls = f"with {mine.calls:.1f} calls a question against {other.calls:.1f}"
-    if mine.cost_usd is None or other.cost_usd is None:
+    mine, other = (mean_of(rows, "calls") or 0.0 for rows in (ours, theirs))
+    cost, price = mean_of(ours, "cost_usd"), mean_of(theirs, "cost_usd")
+    calls = f"with {mine:.1f} calls a question against {other:.1f}"
+    if cost is None or price is None:
         return f"{calls}; what it costs is unknown"
-    if other.cost_usd == 0:
-        return (
-            f"{calls}, for {mine.cost_usd:.5f} USD against nothing" if mine.cost_usd else f"{calls}, both for nothing"
-        )
-    return f"{calls}, for {mine.cost_usd / other.cost_usd:.1f} times the money"
+    if price == 0:
+        return f"{calls}, for {cost:.5f} USD against nothing" if cost else f"{calls}, both for nothing"
+    return f"{calls}, for {cost / price:.1f} times the money"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from conductor_plugin.evaluation.rows import Row
-from conductor_plugin.evaluation.statistics import accuracy, by_position, marks, means
+from conductor_plugin.evaluation.statistics import accuracy, by_position, marks, mean_of
 
 SINGLE = "single:"
 Systems = Mapping[str, Sequence[Row]]
@@ -34,7 +34,7 @@ def _against(benchmark: str, systems: Systems, what: str, label: str) -> Any:
     figure = Figure()
     axes = figure.subplots()
     for system, rows in systems.items():
-        found, value = accuracy(marks(rows)), getattr(means(rows), what)
+        found, value = accuracy(marks(rows)), mean_of(rows, what)
         if found is None or value is None:
             continue
         error = found.by_question or 0.0
@@ -51,7 +51,7 @@ def _steps(groups: Mapping[str, Systems]) -> Any:
     axes = figure.subplots()
     systems = list(dict.fromkeys(system for found in groups.values() for system in found))
     for i, (benchmark, found) in enumerate(groups.items()):
-        heights = [means(found[system]).steps if system in found else 0.0 for system in systems]
+        heights = [(mean_of(found[system], "steps") or 0.0) if system in found else 0.0 for system in systems]
         places = [place + i / (len(groups) + 1) for place in range(len(systems))]
         axes.bar(places, heights, width=1 / (len(groups) + 1), label=benchmark)
     axes.set_xticks(range(len(systems)), systems, rotation=60, ha="right", fontsize=7)

@@ -1,6 +1,5 @@
 """The report of an evaluation: tables, advice and plots from its rows. The same rows give the same bytes."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from conductor_plugin.evaluation.statistics import (
     ceiling,
     difference,
     marks,
+    mean_of,
     means,
     parse_rate,
     per_usd,
@@ -133,19 +133,16 @@ def _levels(benchmark: str, systems: dict[str, list[Row]]) -> list[Table]:
     levels = sorted({row.level for rows in systems.values() for row in rows if row.level is not None})
     if len(levels) < 2:
         return []
-    tables = []
-    for what in ("accuracy", "steps"):
-        lines: list[list[Cell]] = []
-        for system, rows in systems.items():
-            cells: list[Cell] = []
-            for level in levels:
-                chosen = [row for row in rows if row.level == level]
-                found = accuracy(marks(chosen))
-                steps = means(chosen).steps if chosen else None
-                cells.append((found.mean if found else None) if what == "accuracy" else steps)
-            lines.append([system, *cells])
-        tables.append(Table(f"{benchmark}: {what} by level", ("system", *levels), lines))
-    return tables
+    lines: dict[str, list[list[Cell]]] = {"accuracy": [], "steps": []}
+    for system, rows in systems.items():
+        by_level: dict[str | None, list[Row]] = defaultdict(list)
+        for row in rows:
+            by_level[row.level].append(row)
+        chosen = [by_level[level] for level in levels]
+        found = [accuracy(marks(some)) for some in chosen]
+        lines["accuracy"].append([system, *(one.mean if one else None for one in found)])
+        lines["steps"].append([system, *(mean_of(some, "steps") if some else None for some in chosen)])
+    return [Table(f"{benchmark}: {what} by level", ("system", *levels), lines[what]) for what in lines]
 
 
 def _workers(rows: Sequence[Row]) -> list[Table]:
@@ -170,7 +167,7 @@ def write_report(rows: Sequence[Row], folder: Path, *, title: str, plots: bool =
     folder.mkdir(parents=True, exist_ok=True)
     tables, sentences = report_tables(rows), advice(grouped(rows))
     files = {
-        "rows.jsonl": "".join(json.dumps(row.model_dump(mode="json"), ensure_ascii=False) + "\n" for row in rows),
+        "rows.jsonl": "".join(f"{row.model_dump_json()}\n" for row in rows),
         "report.md": _document(title, sentences, tables),
         "report.html": _page(title, sentences, tables),
         **{f"table-{i:02}.csv": as_csv(table) for i, table in enumerate(tables)},

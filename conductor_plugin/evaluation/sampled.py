@@ -72,7 +72,9 @@ class Sampled:
         )
 
     async def propose(self, planner: Planner, request: PlanRequest) -> Proposal:
-        """Ask the planner, unless the store has its proposal."""
+        """Ask the planner, unless the store has its proposal. One that asks no model costs nothing to ask again."""
+        if not hasattr(planner, "llm"):
+            return await propose_once(planner, request)
         shown = [type(planner).__name__, _settings(planner), request.model_dump(mode="json"), self.repeat]
 
         async def pay() -> dict[str, Any]:

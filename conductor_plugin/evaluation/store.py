@@ -60,11 +60,10 @@ class Store:
         self, kind: str, key: str, record: dict[str, Any], *, worker: str = "", question: str = ""
     ) -> dict[str, Any]:
         """Keep a record, unless the key has one already; the one that is kept."""
+        values = {"kind": kind, "key": key, "worker": worker, "question": question, "record": record}
         with self._engine.begin() as connection:
-            connection.execute(
-                self._insert(), {"kind": kind, "key": key, "worker": worker, "question": question, "record": record}
-            )
-        kept = self.get(kind, key)
+            written = connection.execute(self._insert(), values).rowcount
+        kept = record if written == 1 else self.get(kind, key)  # -1: the driver does not say
         assert kept is not None
         return kept
 
