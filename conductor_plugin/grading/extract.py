@@ -13,7 +13,7 @@ MAX_BARE = 200
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _TAG = re.compile(r"<answer>([^<]*)</answer>", re.IGNORECASE)
-_MARKER = re.compile(r"\banswer(?:\s+is)?\s*:|\banswer\s+is\b|\banswer\s*=", re.IGNORECASE)
+_MARKER = re.compile(r"\banswer(?:\s+is)?\s*:|\banswer\s+is\b|\banswer\s*=|\bcorrect\s+(?:option|choice)\s+is\b", re.I)
 _MARKDOWN = re.compile(r"\*\*|__|`|^[ \t]*#+[ \t]*|^[ \t]*>[ \t]*", re.MULTILINE)
 _INLINE = re.compile(r"(?<!\\)\$\$?([^$]+?)(?<!\\)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _SENTENCE = re.compile(r"\.(?=\s+[A-Z]|\s*$)|,?\s+(?:because|since|which)\b")

@@ -67,23 +67,25 @@ _UNITS = {
     **dict.fromkeys(("year", "years"), "year"),
     **dict.fromkeys(("dollar", "dollars", "usd"), ""),
     **dict.fromkeys(("cent", "cents"), "cent"),
-    **dict.fromkeys(("l", "liter", "liters", "litre", "litres"), "liter"),
+    **dict.fromkeys(("liter", "liters", "litre", "litres"), "liter"),
     **dict.fromkeys(("ml", "milliliter", "milliliters"), "ml"),
     **dict.fromkeys(("mph", "miles per hour", "miles/hour"), "mile/h"),
     **dict.fromkeys(("km/h", "kmh", "kph", "kilometers per hour"), "km/h"),
     **dict.fromkeys(("m/s", "meters per second"), "m/s"),
-    **dict.fromkeys(("n", "newton", "newtons"), "N"),
-    **dict.fromkeys(("j", "joule", "joules"), "J"),
-    **dict.fromkeys(("w", "watt", "watts"), "W"),
-    **dict.fromkeys(("v", "volt", "volts"), "V"),
+    **dict.fromkeys(("N", "newton", "newtons"), "N"),
+    **dict.fromkeys(("J", "joule", "joules"), "J"),
+    **dict.fromkeys(("W", "watt", "watts"), "W"),
+    **dict.fromkeys(("V", "volt", "volts"), "V"),
     **dict.fromkeys(("hz", "hertz"), "Hz"),
 }
 _WORD_UNIT = re.compile(
     r"^(.*[\d)}])(?:\s+|(?=[A-Za-z]{2}))((?:square |cubic |sq\.? )?"
-    rf"(?:{'|'.join(sorted((re.escape(name) for name in _UNITS if name), key=len, reverse=True))}))"
+    rf"(?:{'|'.join(sorted((re.escape(name) for name in _UNITS if len(name) > 1), key=len, reverse=True))}))"
     r"\.?\s*(?:\^\s*\{?\s*(-?\d)\s*\}?)?$",
     re.DOTALL,
 )
+_LETTER_UNIT = re.compile(r"^\s*([-+]?[\d.]+(?:\s*(?:\*|\\times|\\cdot)\s*10\^\{?[-+]?\d+\}?)?)\s+([msghNJWV])(?:\^\{?(-?\d)\}?)?$")
+"""Letters are units after a number and a space only: 5m may be five times m."""
 
 
 class Quantity(NamedTuple):
@@ -109,7 +111,7 @@ def quantity(text: str) -> Quantity:
     """Take unit and percent sign off a tidied text; thousands lose their commas."""
     if percent := _PERCENT.search(text):
         return Quantity(_number(text[: percent.start()]), percent=True)
-    match = _TEXT_UNIT.match(text) or _WORD_UNIT.match(text)
+    match = _TEXT_UNIT.match(text) or _WORD_UNIT.match(text) or _LETTER_UNIT.match(text)
     # The last word of a sentence in several \text is no unit.
     if match and "\\text" not in match[1] and _has_value(match[1]):
         return Quantity(_number(match[1].strip()), unit(match[2], match[3] or ""))
@@ -118,7 +120,8 @@ def quantity(text: str) -> Quantity:
 
 def unit(word: str, power: str = "") -> str:
     """The one name of a unit, with its power."""
-    word = " ".join(word.casefold().strip(" .").split())
+    word = " ".join(word.strip(" .").split())
+    word = word if len(word) == 1 else word.casefold()
     for prefix, exponent in (("square ", "2"), ("sq ", "2"), ("sq. ", "2"), ("cubic ", "3")):
         if word.startswith(prefix):
             word, power = word.removeprefix(prefix), exponent
