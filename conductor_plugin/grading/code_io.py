@@ -24,6 +24,7 @@ from heapq import *
 from bisect import *
 from math import *
 import collections, functools, itertools, heapq, bisect, math, string, re, sys, random, operator, copy, datetime
+from builtins import pow  # the one of math knows no modulus
 sys.setrecursionlimit(50000)
 """
 """LiveCodeBench's own harness imports these names before the answer."""
