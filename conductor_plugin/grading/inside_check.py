@@ -19,9 +19,8 @@ MAX_REPLY = 2**26
 
 ANSWER = r"""
 import marshal, os, sys
-sys.path[:] = marshal.load(sys.stdin.buffer)
-entry = marshal.load(sys.stdin.buffer)
 requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+sys.path[:], entry = marshal.loads(requests.read(int.from_bytes(requests.read(8), "big")))
 null = os.open(os.devnull, os.O_RDWR)
 os.dup2(null, 0)
 os.dup2(null, 1)
@@ -70,18 +69,11 @@ class Answer:
             stdout=subprocess.PIPE,
         )
         assert self._process.stdin is not None
-        self._process.stdin.write(marshal.dumps(list(sys.path)) + marshal.dumps(entry_point))
-        self._process.stdin.flush()
+        self._send([list(sys.path), entry_point])
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        assert self._process.stdin is not None
         assert self._process.stdout is not None
-        request = marshal.dumps((arguments, named))
-        try:
-            self._process.stdin.write(len(request).to_bytes(8, "big") + request)
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise AssertionError("the answer's process has ended") from None
+        self._send([arguments, named])
         size = int.from_bytes(self._process.stdout.read(8), "big")
         if not 0 < size <= MAX_REPLY:
             raise AssertionError("the answer's process gave no result")
@@ -90,6 +82,15 @@ class Answer:
             return content[0]
         error = getattr(builtins, str(content[0]), RuntimeError)
         raise (error if isinstance(error, type) and issubclass(error, Exception) else RuntimeError)(content[1])
+
+    def _send(self, content: list[Any]) -> None:
+        assert self._process.stdin is not None
+        message = marshal.dumps(content)
+        try:
+            self._process.stdin.write(len(message).to_bytes(8, "big") + message)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise AssertionError("the answer's process has ended") from None
 
 
 def main(job: dict[str, Any]) -> None:
