@@ -62,7 +62,10 @@ async def _unittest(gold: dict[str, Any], program: str, allow_unsafe: bool) -> s
     report = _report(result, mark)
     if report is None:
         return ended(result)
-    told = json.loads(report)
+    try:
+        told = json.loads(report)
+    except ValueError:
+        return "something else was written to the report"
     expected = count_tests(gold["test"])
     if told["run"] == told["successes"] == expected and not told["said"]:
         return ""
@@ -70,10 +73,10 @@ async def _unittest(gold: dict[str, Any], program: str, allow_unsafe: bool) -> s
 
 
 def _report(result: SandboxResult, mark: str) -> str | None:
-    """What stands after the mark; None if the run did not come so far."""
-    if result.killed_for or mark not in result.stdout:
+    """What stands after the mark; None unless the run came so far, and reported once."""
+    if result.killed_for or result.stdout.count(mark) != 1:
         return None
-    return result.stdout.split(mark, 1)[1]
+    return result.stdout.split(mark)[1]
 
 
 def count_tests(source: str) -> int:

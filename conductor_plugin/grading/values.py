@@ -14,7 +14,7 @@ from conductor_plugin.grading.formula import Tree, Unreadable, names, read
 DIGITS = 60
 TOLERANCE_DIGITS = 40
 MIN_DECIMALS = 6
-"""A decimal with so many significant digits may stand for a number that has no finite decimal."""
+"""A decimal with so many digits after its point (and zeros) may stand for a number that has no finite decimal."""
 MAX_FRACTION_BITS = 200_000
 _POINTS = (("0.7310585786300048792511592418", 1), ("1.3862943611198906188344642429", 1), ("0.5931471805599453094", -1))
 _DECIMAL = re.compile(r"-?(?:\d+\.\d*|\.\d+)")
@@ -98,14 +98,14 @@ def _rounded(gold: str, answer: str) -> bool:
     if decimals[0] == decimals[1]:
         return False
     decimal, exact = (gold, answer) if decimals[0] else (answer, gold)
-    places = len(decimal.strip().partition(".")[2])
-    if len(decimal.strip().lstrip("-0.").replace(".", "")) < MIN_DECIMALS:
+    places = decimal.strip().partition(".")[2]
+    if len(places.lstrip("0")) < MIN_DECIMALS:
         return False
     import mpmath
 
     with mpmath.workdps(DIGITS):
         difference = _value(read(decimal), {}) - _value(read(exact), {})
-        return bool(abs(difference) <= mpmath.mpf(10) ** -places / 2)
+        return bool(abs(difference) <= mpmath.mpf(10) ** -len(places) / 2)
 
 
 def _close(one: Any, other: Any) -> bool:
