@@ -85,7 +85,7 @@ def final_answer(text: str) -> str | None:
         return None
     if len(lines[-1]) <= MAX_BARE and not _PROSE.search(lines[-1]):
         return lines[-1]
-    formulas = _formulas(lines[-1])
+    formulas = _formulas(lines[-1][-2000:])
     return formulas[-1] if formulas else None
 
 

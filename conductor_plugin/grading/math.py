@@ -7,7 +7,7 @@ sets of points …). It is not asked first because of what it takes for equal: 1
 import re
 
 from conductor_plugin.grading.extract import final_answer
-from conductor_plugin.grading.formula import Unreadable
+from conductor_plugin.grading.formula import Unreadable, read
 from conductor_plugin.grading.shape import Shape, shape
 from conductor_plugin.grading.tidy import bare, tidy
 from conductor_plugin.grading.values import OutOfReach, same_value
@@ -129,6 +129,8 @@ def _one_column(gold: Shape, answer: Shape) -> bool:
 
 
 def _ask_math_verify(gold: str, answer: str) -> bool:
+    if not (_is_latex(gold) and _is_latex(answer)):
+        return False
     from math_verify import parse, verify
 
     # Its own alarms are off: a worker process has one limit, over everything that it does for an answer.
@@ -138,3 +140,14 @@ def _ask_math_verify(gold: str, answer: str) -> bool:
     # A bare string means that it could not read the formula, and then that it reads alike is no news.
     readable = [[item for item in items if not isinstance(item, str)] for items in parsed]
     return all(readable) and bool(verify(*readable, timeout_seconds=None))
+
+
+def _is_latex(text: str) -> bool:
+    """Whether it may be a formula that another grammar reads: over other texts math-verify takes seconds."""
+    if not text.isascii() or any(text.count(opening) != text.count(closing) for opening, closing in ("{}", "()", "[]")):
+        return False
+    try:
+        read(tidy(text))
+    except Unreadable:
+        return bool(re.search(r"\\[A-Za-z]{2,}", text))
+    return True
