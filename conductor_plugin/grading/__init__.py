@@ -1,8 +1,8 @@
 """Grading: answers to verdicts, in worker processes and sandboxes, bounded in time and memory.
 
-    async with Graders(processes=2) as graders:
-        verdict = await graders.grade(question, answer)
-        verdict.outcome     right, wrong, unparsed or infrastructure
+async with Graders(processes=2) as graders:
+    verdict = await graders.grade(question, answer)
+    verdict.outcome     right, wrong, unparsed or infrastructure
 """
 
 from conductor_plugin.grading.graders import Graders

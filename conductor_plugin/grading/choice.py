@@ -9,11 +9,17 @@ from conductor_plugin.grading.verdict import Verdict
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 _WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mathbf|boxed|fbox)\s*\{([^{}]*)\}")
-_LEAD = re.compile(r"(?:(?:definitely|clearly|therefore|thus|most likely|probably)[, ]+)?(?:the\s+)?(?:option|choice|letter)?\s*", re.I)
+_LEAD = re.compile(
+    r"(?:(?:definitely|clearly|therefore|thus|most likely|probably)[, ]+)?(?:the\s+)?(?:option|choice|letter)?\s*", re.I
+)
 _LETTER = re.compile(r"[(\[{]?\s*([A-Za-z])\s*[)\]}]?(?![A-Za-z0-9'’_^=+*/-])")
 _ANOTHER = re.compile(r"\s*(?:,|/|&|or\b|and\b)+\s*(?:and\b|or\b)?\s*(?:options?\s+)?[(\[]?([A-Z])\b(?!')")
-_PROSE = re.compile(r"\s+(?!because|since|as\b|and\b|which|for\b|with\b|due|is\b|given|by\b|based|from|i\.e|or\b|but\b)[a-z]")
-_LINE = re.compile(r"(?:the\s+)?(?:correct\s+)?(?:option|choice)?\s*[(\[]?\s*([A-Za-z])\s*[)\]]?\s*(?:[.:)].*)?", re.IGNORECASE)
+_PROSE = re.compile(
+    r"\s+(?!because|since|as\b|and\b|which|for\b|with\b|due|is\b|given|by\b|based|from|i\.e|or\b|but\b)[a-z]"
+)
+_LINE = re.compile(
+    r"(?:the\s+)?(?:correct\s+)?(?:option|choice)?\s*[(\[]?\s*([A-Za-z])\s*[)\]]?\s*(?:[.:)].*)?", re.IGNORECASE
+)
 
 
 def grade_choice(gold: str, answer: str, options: Sequence[str]) -> Verdict:

@@ -12,7 +12,7 @@ from conductor_plugin.sandbox import SandboxFailed, SandboxUnavailable
 
 
 class SelfCheck(Frozen):
-    """What a self-check found: how many questions there are, and those whose own gold is not right, with the verdict."""
+    """How many questions there are, and the verdicts of those whose own gold is not right."""
 
     questions: int
     failed: dict[str, Verdict]

@@ -9,7 +9,9 @@ from conductor_plugin.grading.tidy import bare, quantity, tidy
 Kind = Literal["value", "tuple", "list", "interval", "empty", "assignment", "equation", "relation", "matrix", "words"]
 
 MAX_PARTS = 200
-_EMPTY = re.compile(r"(?:there (?:is|are) )?(?:no (?:real )?solutions?|none|(?:the )?empty set)(?: exists?)?", re.IGNORECASE)
+_EMPTY = re.compile(
+    r"(?:there (?:is|are) )?(?:no (?:real )?solutions?|none|(?:the )?empty set)(?: exists?)?", re.IGNORECASE
+)
 _VARIABLE = re.compile(r"[A-Za-z](?:_\{?\w\}?)?|[a-zA-Z]\([a-z]\)|\\(?:theta|alpha|beta|lambda|mu)")
 _RELATION = re.compile(r"(\\le(?![A-Za-z])|\\ge(?![A-Za-z])|\\ne(?![A-Za-z])|<|>)")
 _MATRIX = re.compile(r"^\\begin\{([pbvB]?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}$", re.DOTALL)

@@ -6,7 +6,15 @@ from typing import NamedTuple
 _CHARACTERS = str.maketrans(
     {
         **{"−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": r"\div ", "π": r"\pi "},
-        **{"√": r"\sqrt ", "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∅": r"\emptyset "},
+        **{
+            "√": r"\sqrt ",
+            "∞": r"\infty ",
+            "≤": r"\le ",
+            "≥": r"\ge ",
+            "≠": r"\ne ",
+            "∪": r"\cup ",
+            "∅": r"\emptyset ",
+        },
         **{"°": "", "²": "^{2}", "³": "^{3}", "½": r"\frac{1}{2}", "∈": r"\in ", "±": r"\pm ", "θ": r"\theta "},
         **{"\u00a0": " ", "\u202f": " ", "\u2009": " ", "∼": " ", "~": " ", "\t": " ", "\n": " ", "\r": " ", "\0": " "},
     }
@@ -20,6 +28,7 @@ _REPLACED = tuple(
         (r"(?<=\d),(?=\d{3},\d{3}(?!\d))", ","),
         (r"\\!", ""),
         (r"(?<!\\)\\[,;: ]|\\q?quad\b", " "),
+        (r"\\(?:left|right)\s*\.", ""),
         (r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])", ""),
         (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
         (r"\\(?:mbox|textbf|textit|textrm|mathrm|mathbf|mathit|operatorname)(?=\s*\{)", r"\\text"),
@@ -84,7 +93,9 @@ _WORD_UNIT = re.compile(
     r"\.?\s*(?:\^\s*\{?\s*(-?\d)\s*\}?)?$",
     re.DOTALL,
 )
-_LETTER_UNIT = re.compile(r"^\s*([-+]?[\d.]+(?:\s*(?:\*|\\times|\\cdot)\s*10\^\{?[-+]?\d+\}?)?)\s+([msghNJWV])(?:\^\{?(-?\d)\}?)?$")
+_LETTER_UNIT = re.compile(
+    r"^\s*([-+]?[\d.]+(?:\s*(?:\*|\\times|\\cdot)\s*10\^\{?[-+]?\d+\}?)?)\s+([msghNJWV])(?:\^\{?(-?\d)\}?)?$"
+)
 """Letters are units after a number and a space only: 5m may be five times m."""
 
 

@@ -60,14 +60,21 @@ def _bounded(request: list[Any]) -> tuple[Verdict, bool]:
     try:
         return judge(*request), True
     except OutOfTime:
-        return Verdict(outcome="wrong", detail=f"not equal within {CPU_SECONDS:g} s of processor time"), True
+        return _wrong(request, f"not equal within {CPU_SECONDS:g} s of processor time"), True
     except MemoryError:
-        return Verdict(outcome="wrong", detail=f"not equal within {MEMORY_BYTES >> 20} MiB of memory"), False
+        return _wrong(request, f"not equal within {MEMORY_BYTES >> 20} MiB of memory"), False
     except Exception as error:  # sympy raises anything at all about an answer that is none
-        return Verdict(outcome="wrong", detail=f"could not be compared ({type(error).__name__})"), True
+        return _wrong(request, f"could not be compared ({type(error).__name__})"), True
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _wrong(request: list[Any], detail: str) -> Verdict:
+    from conductor_plugin.grading.extract import final_answer
+
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    return Verdict(outcome="wrong", extracted=final_answer(request[2]), detail=detail)
 
 
 def _out_of_time(number: int, frame: FrameType | None) -> None:

@@ -67,7 +67,12 @@ def test_verdicts() -> None:
     assert (unparsed.outcome, unparsed.extracted) == ("unparsed", None)
 
 
-@given(LETTERS, LETTERS, SPACES, st.sampled_from(["{}", "({})", "**{}**", "**({})**", r"\boxed{{{}}}", r"$\boxed{{\text{{{}}}}}$"]))
+@given(
+    LETTERS,
+    LETTERS,
+    SPACES,
+    st.sampled_from(["{}", "({})", "**{}**", "**({})**", r"\boxed{{{}}}", r"$\boxed{{\text{{{}}}}}$"]),
+)
 def test_the_last_letter_counts_however_it_is_written(first: str, last: str, space: str, written: str) -> None:
     answer = f"Answer: {first}. Wait, no.{space} Answer:{space}{written.format(last)}"
     assert find_letter(answer, OPTIONS) == last

@@ -254,7 +254,9 @@ def test_left_sides_may_be_left_out(data: st.DataObject, a: int, b: int, x: str,
     agree(data, f"{a}{x}+{b}", f"{a}{y}+{b}", False)
 
 
-@pytest.mark.parametrize("said", ["no solution", "No solutions.", "None", r"\varnothing", r"\{\}", "∅", r"\text{no solution}"])
+@pytest.mark.parametrize(
+    "said", ["no solution", "No solutions.", "None", r"\varnothing", r"\{\}", "∅", r"\text{no solution}"]
+)
 def test_the_empty_set(said: str) -> None:
     assert equal(r"\emptyset", said)
     assert not equal(r"\emptyset", "0")
