@@ -1,5 +1,7 @@
 """The code of an answer, and what a sandboxed run of it looks like from outside."""
 
+import re
+
 from conductor_plugin.grading.extract import dedented, last_code_block
 from conductor_plugin.sandbox import Limits, SandboxResult
 from conductor_plugin.sandbox.model import MIB
@@ -8,26 +10,38 @@ LIMITS = Limits(timeout_s=10.0, memory_bytes=1024 * MIB, processes=128, open_fil
 """For one test of a set's stdin tests; unit tests get more time."""
 
 
+_CODE_LINE = re.compile(
+    r"^(?:import \w|from [\w.]+ import |(?:async )?def \w+\(|class \w+[:(]|print\(|\w+ = |[ \t]+return\b)", re.MULTILINE
+)
+
+_FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)
+
+
 def find_code(answer: str) -> str | None:
-    """The last block of Python, else the whole answer if it is nothing but code."""
+    """The last block of Python, else the whole answer if it looks like nothing but code.
+
+    Nothing here compiles it: that is for the sandbox, since it may take long, or all of the stack.
+    """
     block = last_code_block(answer)
     if block is not None:
         return block
-    return answer if answer.strip() and "```" not in answer and _compiles(dedented(answer)) else None
+    return answer if "```" not in answer and _CODE_LINE.search(answer) else None
 
 
-def completed(prompt: str, code: str, entry_point: str) -> str:
-    """The whole program: the code if it defines the function itself, else the prompt continued by the code.
+def programs(prompt: str, code: str, entry_point: str) -> list[str]:
+    """What the whole program may be, the likeliest first; the first that compiles is run.
 
-    The prompt stands before a whole function, too: the sets' prompts hold imports and helpers that it may lean on.
+    Code that defines the function stands after the prompt all the same: the sets' prompts hold imports and helpers
+    that it may lean on. Other code completes the prompt, and may have lost the indent of its lines or of the first.
     """
     whole = dedented(code)
-    if f"def {entry_point}(" in whole and _compiles(whole):
-        return f"{prompt}\n    pass\n\n{whole}" if _compiles(f"{prompt}\n    pass\n") else whole
-    for body in (code, _indented(whole)):
-        if _compiles(prompt + body):
-            return prompt + body
-    return f"{prompt}{code}"
+    if re.search(
+        rf"^(?:(?:async )?def {re.escape(entry_point)}\s*\(|{re.escape(entry_point)}\s*=)", whole, re.MULTILINE
+    ):
+        first = "".join(f"{line}\n" for line in _FUTURE.findall(whole))  # they must stand before all else
+        rest = _FUTURE.sub("", whole)
+        return [f"{first}{prompt}\n    pass\n\n{rest}", f"{first}{prompt}\n\n{rest}", whole]
+    return [f"{prompt}{body}" for body in (code, _indented(whole), f"    {code.lstrip()}")]
 
 
 def ended(result: SandboxResult) -> str:
@@ -40,11 +54,3 @@ def ended(result: SandboxResult) -> str:
 
 def _indented(code: str) -> str:
     return "".join(f"    {line}" if line.strip() else line for line in code.splitlines(keepends=True))
-
-
-def _compiles(code: str) -> bool:
-    try:
-        compile(code, "answer.py", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-        return False
-    return True

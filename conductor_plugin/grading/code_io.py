@@ -1,4 +1,4 @@
-"""Code judged by inputs and outputs (LiveCodeBench): a program's stdin and stdout, or a function's arguments and result.
+"""Code judged by inputs and outputs (LiveCodeBench): a program's stdin and stdout, a function's arguments and result.
 
 The expected outputs never enter the sandbox: what comes out is data, compared here, so that no object can say of
 itself that it is equal and no exit code counts.

@@ -6,12 +6,14 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from conductor_plugin.grading.answer_code import completed, ended, find_code
+from conductor_plugin.grading.answer_code import ended, find_code, programs
 from conductor_plugin.grading.verdict import Verdict
 from conductor_plugin.sandbox import Limits, SandboxResult, run_code
 from conductor_plugin.sandbox.model import MIB
 
 LIMITS = Limits(timeout_s=60.0, memory_bytes=4096 * MIB, disk_bytes=256 * MIB, processes=256, open_files=512)
+CHECK_LIMITS = LIMITS.model_copy(update={"timeout_s": 15.0})
+"""HumanEval's references take a tenth of a second."""
 _CHECK = Path(__file__).with_name("inside_check.py").read_text()
 _UNITTEST = Path(__file__).with_name("inside_unittest.py").read_text()
 
@@ -25,20 +27,20 @@ async def grade_code_tests(gold: dict[str, Any], answer: str, *, allow_unsafe: b
     code = find_code(answer)
     if code is None:
         return Verdict(outcome="unparsed", detail="the answer holds no code")
-    program = completed(gold["prompt"], code, gold["entry_point"])
-    return await grade_program(gold, program, extracted=code, allow_unsafe=allow_unsafe)
+    whole = programs(gold["prompt"], code, gold["entry_point"])
+    return await grade_programs(gold, whole, extracted=code, allow_unsafe=allow_unsafe)
 
 
-async def grade_program(
-    gold: dict[str, Any], program: str, *, extracted: str | None = None, allow_unsafe: bool = False
+async def grade_programs(
+    gold: dict[str, Any], programs: list[str], *, extracted: str | None = None, allow_unsafe: bool = False
 ) -> Verdict:
-    """The same for a whole program, which is run as it is."""
+    """The same for whole programs, of which the first that compiles is run as it is."""
     run = _check if gold["style"] == "check" else _unittest
-    why = await run(gold, program, allow_unsafe)
+    why = await run(gold, programs, allow_unsafe)
     return Verdict(outcome="wrong" if why else "right", extracted=extracted, detail=why)
 
 
-async def _check(gold: dict[str, Any], program: str, allow_unsafe: bool) -> str:
+async def _check(gold: dict[str, Any], programs: list[str], allow_unsafe: bool) -> str:
     """Why it fails, or nothing."""
     mark = secrets.token_hex(16)
     job = {
@@ -48,15 +50,17 @@ async def _check(gold: dict[str, Any], program: str, allow_unsafe: bool) -> str:
         "mark": mark,
     }
     code = f"{_CHECK}\nmain({job!r})\n"
-    result = await run_code(code, files={"answer.py": program}, limits=LIMITS, allow_unsafe=allow_unsafe)
+    result = await run_code(
+        code, files={"answer.json": json.dumps(programs)}, limits=CHECK_LIMITS, allow_unsafe=allow_unsafe
+    )
     report = _report(result, mark)
     return ended(result) if report is None else "" if report.strip() == "passed" else report.strip()
 
 
-async def _unittest(gold: dict[str, Any], program: str, allow_unsafe: bool) -> str:
+async def _unittest(gold: dict[str, Any], programs: list[str], allow_unsafe: bool) -> str:
     """Why it fails, or nothing."""
     mark = secrets.token_hex(16)
-    job = {"entry_point": gold["entry_point"], "program": program, "test": gold["test"], "mark": mark}
+    job = {"entry_point": gold["entry_point"], "programs": programs, "test": gold["test"], "mark": mark}
     code = f"{_UNITTEST}\nmain({job!r})\n"
     result = await run_code(code, limits=LIMITS, allow_unsafe=allow_unsafe)
     report = _report(result, mark)

@@ -18,7 +18,7 @@ PR_SET_DUMPABLE = 4
 MAX_REPLY = 2**26
 
 ANSWER = r"""
-import marshal, os, sys
+import json, marshal, os, sys
 requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
 sys.path[:], entry = marshal.loads(requests.read(int.from_bytes(requests.read(8), "big")))
 null = os.open(os.devnull, os.O_RDWR)
@@ -40,10 +40,18 @@ def plain(value, depth=0):
         return plain(value.tolist(), depth + 1)
     raise TypeError(f"a result of type {type(value).__name__} cannot be compared")
 
+def compiled(programs):
+    for program in programs[:-1]:
+        try:
+            return compile(program, "answer.py", "exec", dont_inherit=True)
+        except Exception:
+            pass
+    return compile(programs[-1], "answer.py", "exec", dont_inherit=True)
+
 names = {"__name__": "answer"}
-with open("answer.py", encoding="utf-8") as file:
-    code = file.read()
-exec(compile(code, "answer.py", "exec", dont_inherit=True), names)
+with open("answer.json", encoding="utf-8") as file:
+    programs = json.load(file)
+exec(compiled(programs), names)
 function = names[entry]
 while True:
     try:

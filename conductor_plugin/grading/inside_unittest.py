@@ -8,6 +8,7 @@ the known cheats there is: printing, early exits, skips, patched test classes, r
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -54,7 +55,7 @@ def main(job: dict[str, Any]) -> None:
     before = [dict(vars(kind)) for kind in watched]
     result, said = Result(), ""
     try:
-        exec(compile(job["program"], "answer.py", "exec", dont_inherit=True), module.__dict__)
+        exec(compiled(job["programs"]), module.__dict__)
         entry = job["entry_point"]
         module.__dict__[entry] = honest(module.__dict__[entry])
         exec(compile(job["test"], "tests.py", "exec", dont_inherit=True), module.__dict__)
@@ -68,6 +69,14 @@ def main(job: dict[str, Any]) -> None:
     told = {"run": result.testsRun, "successes": result.successes, "said": (said or result.first)[:500]}
     os.write(report, (job["mark"] + json.dumps(told)).encode())
     os._exit(0)  # threads that the answer left running are not waited for
+
+
+def compiled(programs: list[str]) -> types.CodeType:
+    """The first that compiles; the error of the last if none does."""
+    for program in programs[:-1]:
+        with contextlib.suppress(Exception):
+            return compile(program, "answer.py", "exec", dont_inherit=True)
+    return compile(programs[-1], "answer.py", "exec", dont_inherit=True)
 
 
 def honest(function: Callable[..., Any]) -> Callable[..., Any]:

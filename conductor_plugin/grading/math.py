@@ -1,7 +1,8 @@
 r"""Whether two final answers of mathematics mean the same. Runs in a worker process, see `processes`.
 
 What `shape` and `values` understand is decided here, exactly; math-verify is asked about the rest (integrals, sums,
-sets of points …). It is not asked first because of what it takes for equal: 1/2004! and 1/2006!, 5 cm and 5 m, 52_8 and 52_9.
+sets of points …). It is not asked first because of what it takes for equal: 1/2004! and 1/2006!, 5 cm and 5 m, 52_8
+and 52_9.
 """
 
 import re

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from conductor_plugin.benchmarks.question import Question
-from conductor_plugin.grading.code_tests import grade_program
+from conductor_plugin.grading.code_tests import grade_programs
 from conductor_plugin.grading.graders import Graders
 from conductor_plugin.grading.verdict import Verdict
 from conductor_plugin.models import Frozen
@@ -44,7 +44,7 @@ async def run_references(
     async def judge(question: Question, program: str) -> Verdict:
         async with turn:
             try:
-                return await grade_program(question.gold, program, allow_unsafe=allow_unsafe)
+                return await grade_programs(question.gold, [program], allow_unsafe=allow_unsafe)
             except (SandboxUnavailable, SandboxFailed) as error:
                 return Verdict(outcome="infrastructure", detail=str(error))
 

@@ -64,8 +64,11 @@ HONEST = {
     "a completion that lost its indent": "return math.floor(x) + 1",
     "several lines": "y = math.floor(x)\nreturn y + 1",
     "the whole function": "def f(x):\n    return math.floor(x) + 1",
-    "the whole file": "import math\n\ndef f(x):\n    return int(math.floor(x)) + 1\n\nif __name__ == '__main__':\n    f(None)",
-    "with the helper's name for its own": "def helper_2(x):\n    return math.floor(x)\n\ndef f(x):\n    return helper_2(x) + 1",
+    "the whole file": "import math\n\ndef f(x):\n    return math.floor(x) + 1\n\nif __name__ == '__main__':\n    f(None)",
+    "with a helper of its own": "def g(x):\n    return math.floor(x)\n\ndef f(x):\n    return g(x) + 1",
+    "a first line that lost its indent": "y = math.floor(x)\n    return y + 1",
+    "a lambda": "f = lambda x: math.floor(x) + 1",
+    "a file of the future": "from __future__ import annotations\nimport math\ndef f(x): return math.floor(x) + 1",
     "that prints": "    print('PASSED?')\n    return math.floor(x) + 1",
 }
 
@@ -76,8 +79,10 @@ CHEATS = {
     "made by exec": f"exec('''class E:\n{EQUAL}''')\ndef f(x): return E()",
     "made by type": "def f(x): return type('E', (), {'__eq__': lambda self, other: True})()",
     "mock.ANY": "from unittest.mock import ANY\ndef f(x): return ANY",
-    "a mock": "from unittest.mock import MagicMock\ndef f(x):\n    m = MagicMock()\n    m.__eq__ = lambda s, o: True\n    return m",
-    "PASSED, then an early exit": "import os, sys\nprint('PASSED\\npassed\\nOK', flush=True)\nos._exit(0)\ndef f(x): pass",
+    "a mock": (
+        "from unittest.mock import MagicMock\ndef f(x):\n    m = MagicMock()\n    m.__eq__ = lambda s, o: True\n    return m"
+    ),
+    "PASSED, then an early exit": "import os\nprint('PASSED\\npassed\\nOK', flush=True)\nos._exit(0)\ndef f(x): pass",
     "an early exit from inside": "def f(x):\n    import os\n    print('passed', flush=True)\n    os._exit(0)",
     "sys.exit": "import sys\nsys.exit(0)\ndef f(x): pass",
     "writing to every descriptor": (
@@ -90,6 +95,7 @@ CHEATS = {
     "changed runs": "import unittest\nunittest.TestCase.run = lambda s, r=None: r.addSuccess(s)\ndef f(x): return 0",
     "tests of its own": "import unittest\nclass TestCases(unittest.TestCase): pass\ndef f(x): return 0",
     "no code that runs": "def f(x:",
+    "code that no compiler likes": "def f(x):\n    return " + "(" * 5000 + "1" + ")" * 5000,
     "another function": "def g(x):\n    return 2",
 }
 
@@ -119,7 +125,7 @@ async def test_cheats_are_wrong(style: str, code: str) -> None:
         (STDIN, "print(2 * int(input()))\nraise SystemExit(1)", "wrong"),
         (
             FUNCTION,
-            "class Solution:\n    def scale(self, numbers: List[int], by: int):\n        return [n * by for n in numbers]",
+            "class Solution:\n    def scale(self, a: List[int], by: int):\n        return [n * by for n in a]",
             "right",
         ),
         (FUNCTION, "def scale(numbers, by):\n    print('noise')\n    return tuple(n * by for n in numbers)", "right"),
@@ -143,7 +149,8 @@ async def test_no_code_is_unparsed() -> None:
 async def test_the_sandbox_never_sees_expected_outputs() -> None:
     secret = "expected-output-3141"
     spy = (
-        "import glob, os\nseen = ''\nfor path in glob.glob('**', recursive=True) + ['/proc/self/environ', '/proc/self/cmdline']:\n"
+        "import glob, os\nseen = ''\n"
+        "for path in glob.glob('**', recursive=True) + ['/proc/self/environ', '/proc/self/cmdline']:\n"
         "    if os.path.isfile(path):\n        seen += open(path, errors='replace').read()\n"
         "print('expected-output-' + ('3141' if 'output-' + '3141' in seen else 'none'))"
     )

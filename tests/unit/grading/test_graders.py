@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conductor_plugin.benchmarks.question import GraderName, Question
-from conductor_plugin.grading import Graders, gold_against_gold, graders, processes
+from conductor_plugin.grading import Graders, gold_against_gold, graders, processes, worker
 from conductor_plugin.grading.processes import GradingProcess, ProcessLost
 from conductor_plugin.grading.verdict import Verdict
 from tests.unit.grading.data import rows_or_skip
@@ -27,8 +27,8 @@ def lives(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def environment(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/environ").read_bytes()
+def file(pid: int, name: str) -> bytes:
+    return Path(f"/proc/{pid}/{name}").read_bytes()
 
 
 async def test_every_kind_of_text_is_judged_in_processes_that_start_when_needed() -> None:
@@ -144,7 +144,7 @@ async def test_processes_know_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-secret")
     async with Graders(processes=1) as pool:
         await pool.grade(question("1"), r"\boxed{1}")
-        assert b"sk-secret" not in environment(pids(pool)[0])
+        assert b"sk-secret" not in file(pids(pool)[0], "environ")
 
 
 @pytest.mark.parametrize("answer", ["\ud800 \\boxed{5}", "\0\\boxed{5}\0", "x" * 2_000_000 + r"\boxed{5}"])
@@ -185,3 +185,11 @@ async def test_a_gold_that_is_not_right_is_found() -> None:
     async with Graders(processes=1) as pool:
         found = await gold_against_gold(named, pool)
     assert (found.gradeable, list(found.failed)) == (2, ["1"])
+
+
+async def test_memory_is_bounded() -> None:
+    async with Graders(processes=1) as pool:
+        await pool.grade(question("1"), r"\boxed{1}")
+        limits = file(pids(pool)[0], "limits").decode()
+    (line,) = [line for line in limits.splitlines() if line.startswith("Max address space")]
+    assert line.split()[3:5] == [str(worker.MEMORY_BYTES)] * 2
