@@ -64,7 +64,7 @@ HONEST = {
     "a completion that lost its indent": "return math.floor(x) + 1",
     "several lines": "y = math.floor(x)\nreturn y + 1",
     "the whole function": "def f(x):\n    return math.floor(x) + 1",
-    "the whole file": "import math\n\ndef f(x):\n    return math.floor(x) + 1\n\nif __name__ == '__main__':\n    f(None)",
+    "the whole file": "import math\ndef f(x):\n    return math.floor(x) + 1\n\nif __name__ == '__main__':\n    f(0)",
     "with a helper of its own": "def g(x):\n    return math.floor(x)\n\ndef f(x):\n    return g(x) + 1",
     "a first line that lost its indent": "y = math.floor(x)\n    return y + 1",
     "a lambda": "f = lambda x: math.floor(x) + 1",
@@ -82,7 +82,7 @@ CHEATS = {
     "a mock": (
         "from unittest.mock import MagicMock\ndef f(x):\n    m = MagicMock()\n    m.__eq__ = lambda s, o: True\n    return m"
     ),
-    "PASSED, then an early exit": "import os\nprint('PASSED\\npassed\\nOK', flush=True)\nos._exit(0)\ndef f(x): pass",
+    "PASSED, then an exit": "import os\nprint('PASSED\\npassed\\nOK', flush=True)\nos._exit(0)\ndef f(x): pass",
     "an early exit from inside": "def f(x):\n    import os\n    print('passed', flush=True)\n    os._exit(0)",
     "sys.exit": "import sys\nsys.exit(0)\ndef f(x): pass",
     "writing to every descriptor": (
