@@ -205,6 +205,8 @@ class _Reader:
                 self._next()
                 power = self._argument()
         argument = self._power() if self.peek() in _CLOSING else self._bare_argument()
+        if power == ("negative", ("number", "1")) and name in ("sin", "cos", "tan"):
+            return (f"arc{name}", argument)
         tree: Tree = ("log", argument, base) if base else (name, argument)
         return ("^", tree, power) if power else tree
 

@@ -15,7 +15,7 @@ _EMPTY = re.compile(
 _VARIABLE = re.compile(r"[A-Za-z](?:_\{?\w\}?)?|[a-zA-Z]\([a-z]\)|\\(?:theta|alpha|beta|lambda|mu)")
 _RELATION = re.compile(r"(\\le(?![A-Za-z])|\\ge(?![A-Za-z])|\\ne(?![A-Za-z])|<|>)")
 _MATRIX = re.compile(r"^\\begin\{([pbvB]?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}$", re.DOTALL)
-_WORDS = re.compile(r"(?<!\\)[A-Za-z]{4,}")
+_WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4,}")
 _OPEN, _CLOSE = "([{", ")]}"
 _FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne"}
 
@@ -101,6 +101,8 @@ def _statement(text: str, depth: int) -> Shape | None:
     if len(sides) < 2 or not all(side.strip() for side in sides):
         return None
     name = sides[0].strip()
+    if re.fullmatch(rf"\((?:{_VARIABLE.pattern})(?:,(?:{_VARIABLE.pattern}))+\)", name.replace(" ", "")):
+        return _shape(sides[-1], depth + 1)
     if _VARIABLE.fullmatch(name):
         return Shape("assignment", name, (_shape(sides[-1], depth + 1),), mark=sides[-1].strip())
     if len(sides) == 2 and _VARIABLE.fullmatch(sides[1].strip()):

@@ -28,6 +28,11 @@ _REPLACED = tuple(
         (r"(?<=\d),(?=\d{3},\d{3}(?!\d))", ","),
         (r"\\!", ""),
         (r"(?<!\\)\\[,;: ]|\\q?quad\b", " "),
+        (r"\{,\}", ","),
+        (r"\\langle(?![A-Za-z])", "("),
+        (r"\\rangle(?![A-Za-z])", ")"),
+        (r"\\mathbb\s*\{?\s*R\s*\}?|\\Reals(?![A-Za-z])", r"(-\\infty,\\infty)"),
+        (r"^\s*\\text\{\s*(-?\d[^{}]*)\}\s*$", r"\1"),
         (r"\\(?:left|right)\s*\.", ""),
         (r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])", ""),
         (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
@@ -97,6 +102,8 @@ _LETTER_UNIT = re.compile(
     r"^\s*([-+]?[\d.]+(?:\s*(?:\*|\\times|\\cdot)\s*10\^\{?[-+]?\d+\}?)?)\s+([msghNJWV])(?:\^\{?(-?\d)\}?)?$"
 )
 """Letters are units after a number and a space only: 5m may be five times m."""
+_COUNTED = re.compile(r"^\s*([-+]?\d[\d.,/]*)\s+([A-Za-z]{3,}(?: [A-Za-z]+)*)$")
+"""A plain number of anything: 12 apples."""
 
 
 class Quantity(NamedTuple):
@@ -122,10 +129,10 @@ def quantity(text: str) -> Quantity:
     """Take unit and percent sign off a tidied text; thousands lose their commas."""
     if percent := _PERCENT.search(text):
         return Quantity(_number(text[: percent.start()]), percent=True)
-    match = _TEXT_UNIT.match(text) or _WORD_UNIT.match(text) or _LETTER_UNIT.match(text)
+    match = _TEXT_UNIT.match(text) or _WORD_UNIT.match(text) or _LETTER_UNIT.match(text) or _COUNTED.match(text)
     # The last word of a sentence in several \text is no unit.
     if match and "\\text" not in match[1] and _has_value(match[1]):
-        return Quantity(_number(match[1].strip()), unit(match[2], match[3] or ""))
+        return Quantity(_number(match[1].strip()), unit(match[2], (match[3] or "") if match.re.groups > 2 else ""))
     return Quantity(_number(text))
 
 

@@ -80,7 +80,7 @@ CHEATS = {
     "made by type": "def f(x): return type('E', (), {'__eq__': lambda self, other: True})()",
     "mock.ANY": "from unittest.mock import ANY\ndef f(x): return ANY",
     "a mock": (
-        "from unittest.mock import MagicMock\ndef f(x):\n    m = MagicMock()\n    m.__eq__ = lambda s, o: True\n    return m"
+        "from unittest.mock import MagicMock\nm = MagicMock()\nm.__eq__ = lambda s, o: True\ndef f(x): return m"
     ),
     "PASSED, then an exit": "import os\nprint('PASSED\\npassed\\nOK', flush=True)\nos._exit(0)\ndef f(x): pass",
     "an early exit from inside": "def f(x):\n    import os\n    print('passed', flush=True)\n    os._exit(0)",
