@@ -84,7 +84,7 @@ def score(question: Question, answer: str) -> bool:
 
     What a scorer raises on is wrong: it is no answer of the form that was asked for.
     """
-    name, given = question.benchmark, _final(answer)
+    name, given = question.benchmark, final(answer)
     dataset = _dataset(name, 1, 0)
     if not _has_scorer(name, dataset):
         return bool(given == question.gold)
@@ -96,7 +96,8 @@ def score(question: Question, answer: str) -> bool:
         return False
 
 
-def _final(answer: str) -> str:
+def final(answer: str) -> str:
+    """What stands between the last answer tags, or the whole answer."""
     tagged = re.findall(r"<answer>(.*?)</answer>", answer, re.DOTALL)
     return str(tagged[-1] if tagged else answer).strip()
 

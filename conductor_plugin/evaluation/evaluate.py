@@ -134,7 +134,7 @@ async def _row(task: Task, store: Store, grader: Grader) -> Row:
 async def _verdict(question: Question, answer: Answer, store: Store, grader: Grader) -> Verdict:
     """The stored verdict on the very same text, or a new one, which is kept unless nobody could judge."""
     text = answer.answer or ""
-    key = digest([VERSION, question.grader, question.gold, question.options, text], 64)
+    key = digest([VERSION, question.model_dump(mode="json"), text], 64)
     if (found := await store.aget("verdict", key)) is not None:
         return Verdict.model_validate(found)
     verdict = await grader.grade(question, text)
