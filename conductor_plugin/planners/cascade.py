@@ -15,7 +15,7 @@ from typing import Any
 from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.planners.encoder import Encoder, load_encoder, make_encoder
 from conductor_plugin.planners.masrouter import MOST_AGENTS, Draw, profiles
-from conductor_plugin.planners.saved import Saved, check_pool, fingerprints, read_model, write_model
+from conductor_plugin.planners.saved import Saved, check_pool, fingerprints, folder_of, read_model, write_model
 from conductor_plugin.pool import Pool
 
 HIDDEN = 64
@@ -42,7 +42,8 @@ class Cascade:
         check_pool(self.workers, request.pool, name)
         with torch.no_grad():
             encoded = Encoded(self)
-            return encoded.decide(encoded.encode([request.question])[0], draw)[0]
+            [question] = encoded.encode([request.question])
+            return encoded.decide(question, encoded.options(), draw)[0]
 
     def save(self, folder: Path) -> None:
         """Save it for `load`."""
@@ -63,7 +64,7 @@ class Cascade:
 @cache
 def loaded(saved: Saved) -> Cascade:
     """The cascade in a folder; read once."""
-    return Cascade.load(Path(saved.path))
+    return Cascade.load(folder_of(saved))
 
 
 def new_cascade(pool: Pool, questions: Sequence[str], encoder: str, seed: int) -> Cascade:
@@ -102,6 +103,15 @@ def worker_text(pool: Pool, number: int) -> str:
     return f"{worker.describe or f'model {number}'}{price}"
 
 
+@dataclass(frozen=True)
+class Options:
+    """The modes, the roles for each kind of task, and the workers, each a row of 64 numbers."""
+
+    modes: Tensor
+    roles: dict[str, Tensor]
+    workers: Tensor
+
+
 class Encoded:
     """The cascade with its profile texts encoded: what decisions are made from."""
 
@@ -123,27 +133,30 @@ class Encoded:
         """A logit for each kind of task."""
         return _cosines(question @ self.weights["task.question"], self.tasks @ self.weights["task.text"])
 
-    def decide(self, question: Tensor, draw: Random) -> tuple[Draw, Tensor]:
+    def options(self) -> "Options":
+        """What there is to choose from, as the weights have it now."""
+        roles = {task: self.hidden("role", rows) for task, rows in self.roles.items()}
+        workers = self.hidden("worker", self.workers) + self.weights["workers"]
+        return Options(self.hidden("mode", self.modes), roles, workers)
+
+    def decide(self, question: Tensor, options: "Options", draw: Random) -> tuple[Draw, Tensor]:
         """The choices for an encoded question, and the log-probability of its mode, roles and workers."""
         import torch
 
         weights, texts = self.weights, self.texts
         task = list(texts.tasks)[int(self.task_scores(question).argmax())]
         asked = self.hidden("question", question)
-        modes = self.hidden("mode", self.modes)
-        mode, log_mode = _choose(_cosines(asked, modes) / MODE, draw)
-        how = torch.cat([asked, modes[mode]])
+        mode, log = _choose(_cosines(asked, options.modes) / MODE, draw)
+        how = torch.cat([asked, options.modes[mode]])
         agents = int(torch.clamp(torch.round(torch.sigmoid(how @ weights["count"]) * MOST_AGENTS), 1, MOST_AGENTS))
-        roles = self.hidden("role", self.roles[task])
-        workers = self.hidden("worker", self.workers) + weights["workers"]
+        roles = options.roles[task]
         chosen: list[int] = []
         whom: list[int] = []
-        log = log_mode
         for _ in range(agents):
             before = roles[chosen].mean(0) if chosen else torch.zeros(HIDDEN)
             role, log_role = _choose(_cosines(torch.cat([how, before]) @ weights["roles"], roles) / ROLE, draw)
             context = torch.cat([how, roles[role]]) @ weights["worker"]
-            worker, log_worker = _choose(_cosines(context, workers) / WORKER, draw)
+            worker, log_worker = _choose(_cosines(context, options.workers) / WORKER, draw)
             chosen.append(role)
             whom.append(worker)
             log = log + log_role + log_worker

@@ -1,6 +1,7 @@
 """The planners of the compared systems, as the command line spells them: NAME, NAME:WORKER or NAME:FOLDER."""
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 
 from conductor_plugin.errors import InputError
 from conductor_plugin.planners.base import Planner
@@ -33,6 +34,8 @@ TRAINED: Mapping[str, Callable[..., Planner]] = {
     "masrouter": MasRouter,
     "trinity": Trinity,
 }
+# What a trained one needs beyond the core; scikit-learn brings numpy.
+NEEDS = {"masrouter": ("sklearn", "torch")}
 UNTRAINED_TOO = ("masrouter", "trinity")
 
 
@@ -53,12 +56,22 @@ def named_planner(pool: Pool, planner: str) -> Planner | None:
     if kind in TRAINED:
         if not name and kind not in UNTRAINED_TOO:
             raise InputError(f"{kind} needs the folder that it was saved in: {kind}:FOLDER", code="planner_unknown")
-        return TRAINED[kind](model=saved_at(name)) if name else TRAINED[kind]()
+        return _trained(kind, name) if name else TRAINED[kind]()
     if kind in PLAIN:
         if name:
             raise InputError(f"{kind} takes nothing after its name; write {kind} alone", code="planner_unknown")
         return PLAIN[kind]()
     return None
+
+
+def _trained(kind: str, folder: str) -> Planner:
+    missing = [module for module in NEEDS.get(kind, ("sklearn",)) if find_spec(module) is None]
+    if missing:
+        extras = ",".join({"sklearn": "evaluate", "torch": "local"}[module] for module in missing)
+        raise InputError(
+            f'{kind} is not installed: run `pip install "prefect-conductor[{extras}]"`', code="extra_missing"
+        )
+    return TRAINED[kind](model=saved_at(folder))
 
 
 def spellings() -> str:

@@ -13,7 +13,7 @@ from conductor_plugin.graph import CallStep
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.base import PlanRequest, Proposal
 from conductor_plugin.planners.encoder import Encoder, load_encoder
-from conductor_plugin.planners.saved import Saved, check_pool, read_model, write_model
+from conductor_plugin.planners.saved import Saved, check_pool, folder_of, read_model, write_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +54,7 @@ class RouterDCModel:
 
 @cache
 def _loaded(saved: Saved) -> RouterDCModel:
-    return RouterDCModel.load(Path(saved.path))
+    return RouterDCModel.load(folder_of(saved))
 
 
 class RouterDC(Frozen):

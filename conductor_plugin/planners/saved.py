@@ -72,6 +72,13 @@ def saved_at(folder: str | Path) -> Saved:
     return Saved(path=str(root), digest=sha.hexdigest()[:16])
 
 
+def folder_of(saved: Saved) -> Path:
+    """Where to load from. InputError `planner_changed` if it is not what the planner was made for any more."""
+    if saved_at(saved.path) != saved:
+        raise InputError(f"{saved.path} was trained again meanwhile; make the planner anew", code="planner_changed")
+    return Path(saved.path)
+
+
 def check_pool(workers: tuple[str, ...], pool: Pool, name: str) -> None:
     """InputError `planner_pool` unless the pool's workers are those of the training, by fingerprint and in order."""
     if tuple(worker.fingerprint for worker in pool.workers) != workers:

@@ -21,7 +21,7 @@ from conductor_plugin.graph import CallStep, ReduceStep, Step
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.base import PlanRequest, Proposal
 from conductor_plugin.planners.encoder import Encoder, load_encoder, make_encoder
-from conductor_plugin.planners.saved import Saved, check_pool, fingerprints, read_model, write_model
+from conductor_plugin.planners.saved import Saved, check_pool, fingerprints, folder_of, read_model, write_model
 from conductor_plugin.pool import Pool
 from conductor_plugin.step import StepResult
 
@@ -124,7 +124,7 @@ def _first(samples: Samples, worker: str, question: str) -> str:
 
 @cache
 def _loaded(saved: Saved) -> SmoothieModel:
-    return SmoothieModel.load(Path(saved.path))
+    return SmoothieModel.load(folder_of(saved))
 
 
 class SmoothieIndependent(Frozen):

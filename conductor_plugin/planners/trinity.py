@@ -19,7 +19,7 @@ from conductor_plugin.models import Frozen
 from conductor_plugin.planners.base import PlanRequest, Proposal
 from conductor_plugin.planners.choosing import lot
 from conductor_plugin.planners.encoder import Encoder, load_encoder
-from conductor_plugin.planners.saved import Saved, check_pool, read_model, write_model
+from conductor_plugin.planners.saved import Saved, check_pool, folder_of, read_model, write_model
 from conductor_plugin.step import StepResult
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def features(encoder: Encoder, question: str, turns: Sequence[Turn]) -> "Array":
 
 @cache
 def _loaded(saved: Saved) -> LinearPolicy:
-    return LinearPolicy.load(Path(saved.path))
+    return LinearPolicy.load(folder_of(saved))
 
 
 class Trinity(Frozen):

@@ -76,7 +76,8 @@ async def _reinforce(
 ) -> Any:
     import torch
 
-    drawn = [encoded.decide(rows[i], draw) for i in batch]
+    options = encoded.options()
+    drawn = [encoded.decide(rows[i], options, draw) for i in batch]
     outcomes = await asyncio.gather(
         *(attempt(questions[i], FixedSteps(steps=build(decided))) for i, (decided, _) in zip(batch, drawn, strict=True))
     )

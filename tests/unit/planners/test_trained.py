@@ -51,7 +51,7 @@ def test_masrouter(tmp_path):
     from conductor_plugin.planners.cascade import new_cascade
     from conductor_plugin.planners.trained.masrouter import train_masrouter
 
-    trained = asyncio.run(train_masrouter(POOL, TRAINING, attempt))
+    trained = asyncio.run(train_masrouter(POOL, TRAINING, attempt, epochs=8))
     check_gain("masrouter", new_cascade(POOL, TRAINING, "tfidf", 0), trained, tmp_path)
 
 
