@@ -12,7 +12,8 @@ from typing import Any
 
 from conductor_plugin.planners.cascade import KINDS, Cascade, Encoded, new_cascade
 from conductor_plugin.planners.masrouter import build, profiles
-from conductor_plugin.planners.trained.attempt import Attempt, FixedSteps
+from conductor_plugin.planners.trained.attempt import Attempt, FixedSteps, Outcome
+from conductor_plugin.planners.trained.threads import one_thread
 from conductor_plugin.pool import Pool
 
 LEARNING_RATE = 0.01
@@ -50,13 +51,23 @@ async def train_masrouter(
         order = draw.sample(range(len(questions)), len(questions))
         for start in range(0, len(order), BATCH):
             batch = order[start : start + BATCH]
-            loss = await _reinforce(encoded, batch, questions, rows, attempt, cost_rate, draw)
-            if labels is not None:
-                scores = torch.stack([encoded.task_scores(rows[i]) for i in batch])
-                loss = loss + torch.nn.functional.cross_entropy(scores, labels[batch])
-            optimiser.zero_grad()
-            (loss + VAE_WEIGHT * _autoencoders(encoded, rows[batch], noise)).backward()
-            optimiser.step()
+            with one_thread():
+                options = encoded.options()
+                drawn = [encoded.decide(rows[i], options, draw) for i in batch]
+            outcomes = await asyncio.gather(
+                *(
+                    attempt(questions[i], FixedSteps(steps=build(decided)))
+                    for i, (decided, _) in zip(batch, drawn, strict=True)
+                )
+            )
+            with one_thread():
+                loss = _reinforce([log for _, log in drawn], outcomes, cost_rate)
+                if labels is not None:
+                    scores = torch.stack([encoded.task_scores(rows[i]) for i in batch])
+                    loss = loss + torch.nn.functional.cross_entropy(scores, labels[batch])
+                optimiser.zero_grad()
+                (loss + VAE_WEIGHT * _autoencoders(encoded, rows[batch], noise)).backward()
+                optimiser.step()
     return Cascade(
         cascade.encoder,
         cascade.workers,
@@ -65,25 +76,13 @@ async def train_masrouter(
     )
 
 
-async def _reinforce(
-    encoded: Encoded,
-    batch: Sequence[int],
-    questions: Sequence[str],
-    rows: Any,
-    attempt: Attempt,
-    cost_rate: float,
-    draw: Random,
-) -> Any:
+def _reinforce(logs: Sequence[Any], outcomes: Sequence[Outcome], cost_rate: float) -> Any:
+    """The mean of -log-probability x utility over the graded attempts."""
     import torch
 
-    options = encoded.options()
-    drawn = [encoded.decide(rows[i], options, draw) for i in batch]
-    outcomes = await asyncio.gather(
-        *(attempt(questions[i], FixedSteps(steps=build(decided))) for i, (decided, _) in zip(batch, drawn, strict=True))
-    )
     terms = [
         -log * (outcome.solved - outcome.cost_usd * cost_rate)
-        for (_, log), outcome in zip(drawn, outcomes, strict=True)
+        for log, outcome in zip(logs, outcomes, strict=True)
         if outcome.solved is not None
     ]
     return torch.stack(terms).mean() if terms else torch.zeros(())

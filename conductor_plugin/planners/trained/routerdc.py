@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from conductor_plugin.planners.encoder import make_encoder
 from conductor_plugin.planners.routerdc import RouterDCModel
 from conductor_plugin.planners.saved import fingerprints
+from conductor_plugin.planners.trained.threads import one_thread
 from conductor_plugin.pool import Pool
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ def train_routerdc(
     seed: int = 0,
 ) -> RouterDCModel:
     """The router after training. `scores` has each worker's mean grade (0 to 1) in a row for each question."""
+    with one_thread():
+        return _train(start, questions, scores, steps, seed)
+
+
+def _train(
+    start: RouterDCModel, questions: Sequence[str], scores: Sequence[Sequence[float]], steps: int, seed: int
+) -> RouterDCModel:
     import torch
 
     rows = torch.from_numpy(start.encoder.encode(questions)).float()

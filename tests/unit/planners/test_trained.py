@@ -31,7 +31,7 @@ def best_single() -> float:
 def check_gain(kind: str, untrained, trained, folder) -> None:
     untrained.save(folder / "untrained")
     trained.save(folder / "trained")
-    before = in_a_new_process(f"{kind}:{folder / 'untrained'}")
+    before = asyncio.run(accuracy(make_planner(POOL, f"{kind}:{folder / 'untrained'}"), HELD_OUT))
     after = in_a_new_process(f"{kind}:{folder / 'trained'}")
     print(f"{kind}: untrained {before:.2f}, trained {after:.2f}, best single {best_single():.2f}")
     assert after >= before + 0.2
@@ -59,5 +59,32 @@ def test_trinity(tmp_path):
     from conductor_plugin.planners.trained.trinity import new_policy, train_trinity
 
     untrained = new_policy(POOL, TRAINING, size=8)
-    trained = asyncio.run(train_trinity(untrained, TRAINING, attempt, iterations=20, population=16, repeats=12))
+    trained = asyncio.run(train_trinity(untrained, TRAINING, attempt, iterations=30, population=16, repeats=18))
     check_gain("trinity", untrained, trained, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["routerdc", "masrouter", "trinity"])
+def test_a_trained_planner_belongs_to_its_pool_and_its_folder(kind, tmp_path):
+    """Another pool is refused, and so is a folder that was trained again after the planner was made."""
+    from conductor_plugin.conduct import conduct
+    from conductor_plugin.planners.cascade import new_cascade
+    from conductor_plugin.planners.trained.routerdc import new_router
+    from conductor_plugin.planners.trained.trinity import new_policy
+
+    make = {
+        "routerdc": lambda questions: new_router(POOL, questions),
+        "masrouter": lambda questions: new_cascade(POOL, questions, "tfidf", 0),
+        "trinity": lambda questions: new_policy(POOL, questions),
+    }[kind]
+    make(TRAINING).save(tmp_path / "one")
+    make(TRAINING[:20]).save(tmp_path / "other")
+    planner = make_planner(POOL, f"{kind}:{tmp_path / 'one'}")
+    smaller = POOL.subset(exclude=["expert-0"])
+    other = make_planner(POOL, f"{kind}:{tmp_path / 'other'}")
+    answer = asyncio.run(conduct(TRAINING[0], pool=smaller, planner=other))
+    assert (answer.status, answer.error and answer.error.code) == ("no_plan", "planner_pool")
+    assert answer.usage.calls == 0
+    make(TRAINING[:30]).save(tmp_path / "one")
+    assert make_planner(POOL, f"{kind}:{tmp_path / 'one'}") != planner
+    answer = asyncio.run(conduct(TRAINING[0], pool=POOL, planner=planner))
+    assert (answer.status, answer.error and answer.error.code) == ("no_plan", "planner_changed")
