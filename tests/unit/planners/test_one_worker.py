@@ -4,11 +4,15 @@ import pytest
 
 from conductor_plugin.conduct import conduct
 from conductor_plugin.context import build_messages
+from conductor_plugin.graph import CallStep, compile_steps
+from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners import make_planner
+from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.planners.consensus import Consensus
 from conductor_plugin.planners.context5 import LongContext
 from conductor_plugin.planners.reflection import REFLECT
 from conductor_plugin.pool import Pool, pool_from
+from conductor_plugin.quote import quote
 from conductor_plugin.run import run_graph
 from conductor_plugin.worker_spec import WorkerSpec
 from tests.unit import workbench
@@ -61,10 +65,6 @@ def capped(**fields: object) -> Pool:
 
 async def specs_called(pool: Pool) -> list[WorkerSpec]:
     """The workers as the executor hands them to a step, each of them failing."""
-    from conductor_plugin.graph import compile_steps
-    from conductor_plugin.plan import PlanRules
-    from conductor_plugin.planners.base import PlanRequest
-
     called: list[WorkerSpec] = []
 
     async def step(job, visible):
@@ -87,6 +87,15 @@ async def test_five_times_the_context_for_the_worker_and_its_fallback(cap):
     assert [worker.timeout_seconds for worker in called] == [300, 300]
     assert called[0].fingerprint != pool.workers[0].fingerprint  # no result of the capped worker is taken for it
     assert pool.workers[0].params[cap] == 100
+
+
+async def test_a_quote_knows_of_the_larger_cap():
+    pool = capped(params={"max_tokens": 100}, price={"input": 1, "output": 10}, retries=0)
+    most = [
+        quote(compile_steps([step]), pool=pool, question="q", typical={}).completion_tokens.high
+        for step in (CallStep(worker=0), CallStep(worker=0, caps=5))
+    ]
+    assert most == [100, 500]
 
 
 async def test_five_times_no_cap_is_refused():
