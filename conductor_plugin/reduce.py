@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from conductor_plugin.context import Seen
 
 _STATED = re.compile(r"\banswer\b[\s*_]*(?:is|:|=)[\s*_:]*(\S.*)", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.;]\s")
+_SENTENCE_END = re.compile(r"\.\s")
 _WRAPPED = re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}")
 _BETWEEN_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
@@ -40,8 +40,10 @@ def _last_boxed(text: str) -> str | None:
 
 
 def _plain(answer: str) -> str:
-    answer = _BETWEEN_THOUSANDS.sub("", _WRAPPED.sub(r"\1", answer.replace(r"\dfrac", r"\frac")))
-    answer = "".join(answer.split()).casefold().strip("*_$`.\"'")
+    for written, plain in ((r"\dfrac", r"\frac"), (r"\%", "%"), (r"\$", "$"), (r"\(", " "), (r"\)", " ")):
+        answer = answer.replace(written, plain)
+    answer = _BETWEEN_THOUSANDS.sub("", _WRAPPED.sub(r"\1", answer))
+    answer = "".join(answer.split()).casefold().lstrip("*_$`\"'").rstrip("*_$`.\"'")
     return answer[1:-1] if re.fullmatch(r"\(\w\)", answer) else answer
 
 
