@@ -35,16 +35,6 @@ class Cascade:
     worker_texts: tuple[str, ...]
     weights: dict[str, Tensor]
 
-    def decide(self, request: PlanRequest, draw: Random, name: str) -> Draw:
-        """The choices for a question. InputError `planner_pool` if the pool is another one."""
-        import torch
-
-        check_pool(self.workers, request.pool, name)
-        with torch.no_grad():
-            encoded = Encoded(self)
-            [question] = encoded.encode([request.question])
-            return encoded.decide(question, encoded.options(), draw)[0]
-
     def save(self, folder: Path) -> None:
         """Save it for `load`."""
         arrays = {name: weight.detach().numpy() for name, weight in self.weights.items()}
@@ -62,9 +52,9 @@ class Cascade:
 
 
 @cache
-def loaded(saved: Saved) -> Cascade:
-    """The cascade in a folder; read once."""
-    return Cascade.load(folder_of(saved))
+def loaded(saved: Saved) -> "Encoded":
+    """The cascade in a folder; read once, its profile texts encoded once."""
+    return Encoded(Cascade.load(folder_of(saved)))
 
 
 def new_cascade(pool: Pool, questions: Sequence[str], encoder: str, seed: int) -> Cascade:
@@ -122,6 +112,14 @@ class Encoded:
         self.modes = self.encode(list(texts.modes.values()))
         self.roles = {task: self.encode(list(roles.values())) for task, roles in texts.roles.items()}
         self.workers = self.encode(cascade.worker_texts)
+
+    def choose(self, request: PlanRequest, draw: Random, name: str) -> Draw:
+        """The choices for a question. InputError `planner_pool` if the pool is another one."""
+        import torch
+
+        check_pool(self.cascade.workers, request.pool, name)
+        with torch.no_grad():
+            return self.decide(self.encode([request.question])[0], self.options(), draw)[0]
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """The frozen encoder's rows."""

@@ -76,7 +76,7 @@ class MasRouter(Frozen):
             return Proposal(steps=build(random_draw(draw, len(request.pool.workers))))
         from conductor_plugin.planners.cascade import loaded
 
-        return Proposal(steps=build(loaded(self.model).decide(request, draw, self.name)))
+        return Proposal(steps=build(loaded(self.model).choose(request, draw, self.name)))
 
 
 def random_draw(draw: Random, workers: int) -> Draw:
