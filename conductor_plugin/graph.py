@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 
 
 class CallStep(Frozen):
-    """Ask worker number `worker` of the pool. `sample` tells equal calls apart that are made on purpose."""
+    """Ask worker number `worker` of the pool. `sample` tells equal calls apart that are made on purpose.
+
+    `caps` is how many times its own output cap (and time) the worker gets for this call.
+    """
 
     kind: Literal["call"] = "call"
     worker: Annotated[int, Field(ge=0)]
     subtask: str = ""
     access: Access = ()
     sample: int = 0
+    caps: Annotated[int, Field(ge=1)] = 1
 
 
 class ReduceStep(Frozen):

@@ -84,7 +84,7 @@ def quote(
         request = WorkerRequest(question=question, subtask=step.subtask, seen=seen, history=history)
         worker = pool.workers[step.worker]
         shown = [steps[j].output_bytes for j in graph.predecessors(i)]
-        chain = [worker, *(pool.worker(name) for name in worker.fallbacks)]
+        chain = [w.with_caps(step.caps) for w in (worker, *(pool.worker(name) for name in worker.fallbacks))]
         steps[i] = _call(chain, build_messages(request), shown, typical.get(worker.name))
         unknown += [missing for member in chain for missing in _missing(member)]
         if worker.name in typical:

@@ -201,7 +201,8 @@ class _Run:
         if not isinstance(step, CallStep):
             return [None]
         first = self.pool.workers[step.worker]
-        return [first, *(w for name in first.fallbacks for w in self.pool.workers if w.name == name)]
+        chain = [first, *(w for name in first.fallbacks for w in self.pool.workers if w.name == name)]
+        return [worker.with_caps(step.caps) for worker in chain]
 
     def _name(self, step: Step) -> str:
         if isinstance(step, CallStep):

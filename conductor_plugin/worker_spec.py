@@ -19,6 +19,8 @@ OWN_PARAMS = {
     *("model", "messages", "stream", "n", "timeout", "num_retries", "max_retries", "api_base", "base_url"),
     *("drop_params", "fallbacks", "mock_response"),
 }
+# The parameters that bound an answer's tokens, the stronger one first.
+OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
 BUILT_KINDS = ("llm", "local", "calculator", "number", "text", "python")
 PLANNED_KINDS = ("search", "mcp")
 CALLABLE_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -154,6 +156,21 @@ class WorkerSpec(Frozen):
                 f"pool_brand_in_describe|describe repeats the model name {model_id!r}, which a planner must not see"
             )
         return self
+
+    @property
+    def output_cap(self) -> int | None:
+        """The most tokens of one answer, as `params` set it; None where they set none."""
+        caps = [self.params[name] for name in OUTPUT_CAPS if type(self.params.get(name)) is int]
+        return caps[0] if caps else None
+
+    def with_caps(self, times: int) -> "WorkerSpec":
+        """This worker with that many times the output cap, if it has one, and the time that this may take."""
+        if times == 1 or self.output_cap is None:
+            return self
+        larger = {name: times * self.params[name] for name in OUTPUT_CAPS if type(self.params.get(name)) is int}
+        return self.model_copy(
+            update={"params": {**self.params, **larger}, "timeout_seconds": times * self.timeout_seconds}
+        )
 
     @property
     def needs_variable(self) -> bool:

@@ -35,7 +35,11 @@ def planner_options(command: F) -> F:
     """--planner, --plan, --blind, --few-shot, --max-steps, --max-rounds, --label."""
     for option in reversed(
         [
-            click.option("--planner", metavar="NAME|MODEL", help="template:NAME, or a litellm model string."),
+            click.option(
+                "--planner",
+                metavar="NAME|MODEL",
+                help="template:NAME, a litellm model string, or one of the compared systems (README).",
+            ),
             click.option("--plan", "plan_file", metavar="FILE|-", help="Run the plan in this completion instead."),
             click.option("--blind", is_flag=True, help="Show a prompted planner ordinals alone."),
             click.option("--few-shot", default="default", metavar="NAME|FILE|none", help="Example plans for a model."),

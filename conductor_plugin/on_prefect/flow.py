@@ -61,7 +61,7 @@ async def conductor(
             questions whose label is above the clearance of Prefect's server (CONDUCTOR_SERVER_CLEARANCE).
         pool: Path of a pool file, `block/NAME` of a ConductorPool block, or a pool's content. Default: the
             embedded pool.
-        planner: `template:NAME` or a litellm model string. Default: the pool's own.
+        planner: `template:NAME`, a litellm model string, or a compared system (see README). Default: the pool's own.
         plan: A completion to run instead of asking a planner.
         history: Earlier chat messages, each with `role` and `content`.
         only: Names or tags of the workers to use. Default: all.

@@ -5,6 +5,7 @@ import os
 from conductor_plugin.errors import InputError, PoolError
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.planners.given import GivenPlan
+from conductor_plugin.planners.named import named_planner, spellings
 from conductor_plugin.planners.prompt import load_few_shot
 from conductor_plugin.planners.prompted import PromptedPlanner
 from conductor_plugin.planners.template import TemplatePlanner, load_template
@@ -20,8 +21,9 @@ def make_planner(
 ) -> Planner:
     """The planner for a question.
 
-    `plan` is a completion to run as it is. `planner` is `template:NAME` or any litellm model string. With
-    neither, the pool's own `planner:`, else the template `solve`. InputError says what to write instead.
+    `plan` is a completion to run as it is. `planner` is `template:NAME`, one of the compared systems (see `named`),
+    or any litellm model string. With neither, the pool's own `planner:`, else the template `solve`. InputError says
+    what to write instead.
     """
     if plan is not None:
         if planner is not None:
@@ -29,15 +31,13 @@ def make_planner(
         return GivenPlan(completion=plan)
     if planner is None:
         return _from_spec(pool, blind, few_shot)
-    kind, _, name = planner.partition(":")
-    if kind == "template":
-        load_template(name)
-        return TemplatePlanner(template=name)
+    if (found := named_planner(pool, planner)) is not None:
+        return found
     if "/" in planner:
         return _prompted(*_reached(pool, planner), blind, few_shot)
     raise InputError(
-        f"there is no planner {planner!r}; write template:NAME (template:solve, say) or a litellm model string "
-        "with its provider (openai/gpt-5-mini, say)",
+        f"there is no planner {planner!r}; write template:NAME (template:solve, say), a litellm model string "
+        f"with its provider (openai/gpt-5-mini, say), or one of the compared systems: {spellings()}",
         code="planner_unknown",
     )
 

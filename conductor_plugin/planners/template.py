@@ -18,8 +18,8 @@ from conductor_plugin.errors import InputError
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import Plan, render_plan
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
+from conductor_plugin.planners.choosing import find_worker
 from conductor_plugin.pool import Pool
-from conductor_plugin.worker_spec import WorkerSpec
 from conductor_plugin.yaml_file import Unreadable, read_yaml
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -115,16 +115,10 @@ def _workers(step: TemplateStep, pool: Pool, name: str) -> list[int]:
         return [step.worker % len(pool.workers)]
     if step.worker == "each":
         return list(range(len(pool.workers)))
-    what, _, value = step.worker.partition(":")
-    for i, worker in enumerate(pool.workers):
-        if _is(worker, what, value):
-            return [i]
+    if (found := find_worker(pool, step.worker)) is not None:
+        return [found]
     raise InputError(
         f"{name} needs a worker with {step.worker!r}, which the pool does not have "
         f"(write a position, each, kind:KIND, tag:TAG or name:NAME); use another pool or --planner template:solve",
         code="template_no_worker",
     )
-
-
-def _is(worker: WorkerSpec, what: str, value: str) -> bool:
-    return {"kind": worker.kind == value, "tag": value in worker.tags, "name": worker.name == value}.get(what, False)

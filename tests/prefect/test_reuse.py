@@ -27,7 +27,8 @@ IN_KEY = {
     PlanRequest: {"question", "pool", "rules", "history", "earlier", "feedback"},
 }
 NOT_IN_KEY = {
-    CallStep: {"kind", "worker", "access"},  # the worker stands in the job itself, what is visible in the messages
+    # The worker, with its cap, stands in the job itself, what is visible in the messages.
+    CallStep: {"kind", "worker", "access", "caps"},
     ReduceStep: {"kind", "access"},
     WorkerSpec: {
         *("name", "describe", "api_key_env", "tags", "clearance", "price", "timeout_seconds", "retries"),
