@@ -15,6 +15,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _TAG = re.compile(r"<answer>([^<]*)</answer>", re.IGNORECASE)
 _MARKER = re.compile(r"\banswer(?:\s+is)?\s*:|\banswer\s+is\b|\banswer\s*=|\bcorrect\s+(?:option|choice)\s+is\b", re.I)
 _MARKDOWN = re.compile(r"\*\*|__|`|^[ \t]*#+[ \t]*|^[ \t]*>[ \t]*", re.MULTILINE)
+_POWER = re.compile(r"(?<=[\w)])\*\*(?=[\w({-])(?![A-Za-z]{2})")
 _INLINE = re.compile(r"(?<!\\)\$\$?([^$]+?)(?<!\\)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _SENTENCE = re.compile(r"\.(?=\s+[A-Z]|\s*$)|,?\s+(?:because|since|which)\b")
 _PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}\s+[A-Za-z]{2,}")
@@ -23,9 +24,8 @@ _LANGUAGES = ("", "python", "python3", "py", "{python}")
 
 
 def without_markdown(text: str) -> str:
-    """Without bold, code marks, headings and quotes. A power written as ** stays: it stands between two operands."""
-    power = re.compile(r"(?<=[\w)])\*\*(?=[\w({-])(?![A-Za-z]{2})")
-    return _MARKDOWN.sub("", power.sub("^", text) if text.count("**") == 1 else text)
+    """Without bold, code marks, headings and quotes; ** between two operands is a power."""
+    return _MARKDOWN.sub("", _POWER.sub("^", text))
 
 
 def last_box(text: str) -> str | None:

@@ -16,6 +16,7 @@ from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.planners.encoder import Encoder, load_encoder, make_encoder
 from conductor_plugin.planners.masrouter import MOST_AGENTS, Draw, profiles
 from conductor_plugin.planners.saved import Saved, check_pool, fingerprints, folder_of, read_model, write_model
+from conductor_plugin.planners.threads import one_thread
 from conductor_plugin.pool import Pool
 
 HIDDEN = 64
@@ -118,7 +119,7 @@ class Encoded:
         import torch
 
         check_pool(self.cascade.workers, request.pool, name)
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             return self.decide(self.encode([request.question])[0], self.options(), draw)[0]
 
     def encode(self, texts: Sequence[str]) -> Tensor:

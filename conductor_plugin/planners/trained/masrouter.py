@@ -12,8 +12,8 @@ from typing import Any
 
 from conductor_plugin.planners.cascade import KINDS, Cascade, Encoded, new_cascade
 from conductor_plugin.planners.masrouter import build, profiles
+from conductor_plugin.planners.threads import one_thread
 from conductor_plugin.planners.trained.attempt import Attempt, FixedSteps, Outcome
-from conductor_plugin.planners.trained.threads import one_thread
 from conductor_plugin.pool import Pool
 
 LEARNING_RATE = 0.01

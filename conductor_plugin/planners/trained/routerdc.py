@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from conductor_plugin.planners.encoder import make_encoder
 from conductor_plugin.planners.routerdc import RouterDCModel
 from conductor_plugin.planners.saved import fingerprints
-from conductor_plugin.planners.trained.threads import one_thread
+from conductor_plugin.planners.threads import one_thread
 from conductor_plugin.pool import Pool
 
 if TYPE_CHECKING:

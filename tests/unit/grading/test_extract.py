@@ -19,6 +19,8 @@ from conductor_plugin.grading.extract import final_answer, last_code_block
         ("Answer: 4. Wait.\nANSWER: 70.", "70"),
         ("**Final Answer:** $5$", "5"),
         ("The final answer is:\n\n42", "42"),
+        ("x**2 + y**2", "x^2 + y^2"),
+        ("The answer is **2**.", "2"),
         ("<answer> 7 </answer>", "7"),
         ("Some words that lead nowhere.\n\n3/4", "3/4"),
         ("So we see at once that it is $12$ and nothing else", "12"),

@@ -1,4 +1,4 @@
-"""Threads of torch while a router trains."""
+"""Threads of torch in the small networks of routers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
