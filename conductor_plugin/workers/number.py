@@ -150,6 +150,8 @@ _NORMAL = [
         (r"\b(?:the|all|its|there|evenly|positive(?= (?:divisors|factors|integer|proper))) ", ""),
         (r"^(?:how many|number of|count(?: of)?) ", "count "),
         (r"^(?:list|write|express|convert|change|represent|how is|how do you write) ", ""),
+        (r"(?<=[a-z]) \((?:gcd|gcf|hcf|lcm)\) of ", " of "),
+        (r"\bof (?:these|following) (?:numbers|integers): ?", "of "),
         (r"\bprime number", "prime"),
         (r"\bprime[- ]factori", "factori"),
         (r"(?<!reverse )\b(?:number|integer) (?=-?[0-9])", ""),

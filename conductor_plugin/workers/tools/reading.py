@@ -9,6 +9,9 @@ A tool understands a sentence as a whole or not at all. This module finds the se
    latest visible one; "the number" or "the text", with no step visible, is the question's, if it has just one.
 4. Sentences joined by "then" are done one after the other, each on the result of the one before.
 
+What a text says at its end about the form of the answer ("Give the final answer in \\boxed{}.") is left out first:
+a tool has one form.
+
 Anything else is refused, also an instruction of another kind that stands beside a question which the tool
 could answer: it was asked something else. The chat history is not read. A step that gave no answer is never
 skipped in favour of an older one, which would be another number than the instruction means.
@@ -26,6 +29,18 @@ OPEN, CLOSE = "\ue000", "\ue001"
 MAX_TEXT = 20_000
 MAX_REFERRING = 2_000
 """Characters of an instruction that refers to something; a longer one is data, and would take long to search."""
+
+
+MAX_FORM = 300
+_SAY = r"(?:please )?(?:give|provide|state|write|put|return|report|reply with|answer with)(?: me)?"
+_PLACE = r"between \S+ and \S+|in(?:side)? \S+|on the last line(?:, as \"[^\"]{1,40}\")?"
+_WHERE = rf"(?: (?:as (?:your|the) final answer|{_PLACE}))?"
+_FORM = re.compile(
+    rf"(?<=[.!?:=\w])\s+(?:{_SAY} (?:only )?(?:the|your) final answer{_WHERE}"
+    rf"|{_SAY} only (?:the |your )?\w+(?: \w+)?{_WHERE}"
+    rf"|{_SAY} (?:the |your )?\w+ alone{_WHERE}|only reply with the final value)[.!]?\s*$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -71,10 +86,18 @@ async def _answer(tool: Tool, request: WorkerRequest) -> str | None:
     texts = [request.question, request.subtask, *(step.output for step in request.seen)]
     if any(OPEN in text or CLOSE in text or "\0" in text for text in texts):
         return None
-    instruction = request.subtask.strip()
+    instruction, question = without_form(request.subtask), without_form(request.question)
     if not instruction or _is_general(instruction, bool(request.seen)):
-        return await _in_turn(tool, request.question.strip(), (), "")
-    return await _in_turn(tool, instruction, request.seen, request.question)
+        return await _in_turn(tool, question, (), "")
+    return await _in_turn(tool, instruction, request.seen, question)
+
+
+def without_form(text: str) -> str:
+    """The text without sentences at its end that only say what form the final answer has, as benchmarks add them."""
+    text = text.strip()
+    while match := _FORM.search(text[-MAX_FORM:]):
+        text = text[: len(text) - len(match[0])].rstrip()
+    return text
 
 
 def _is_general(instruction: str, anything_visible: bool) -> bool:
@@ -222,8 +245,8 @@ _PREFIX = re.compile(
     r"|(?:tell|give|show) me\b"
     r"|(?:question|problem|task|q)\s*:"
     r"|use (?:the|a) (?:calculator|tool) to\b|using exact arithmetic,"
-    r"|(?:solve|compute|calculate|evaluate|answer)(?: the following| this| the)?"
-    r"(?: expression| problem| question| calculation| exercise)?\s*:"
+    r"|(?:solve|compute|calculate|evaluate|answer|state the final answer to)(?: the following| this| the)?"
+    r"(?: arithmetic)?(?: expression| problem| question| calculation| exercise| multiplication| division)?\s*:"
     r"|what(?:'s|’s| is| are| does| do| would be)\b|how much (?:is|are|does)\b"
     r"|(?:compute|calculate|evaluate|find|determine|work out|give|state|get|return|report|take)\b"
     r"|the (?:exact |numerical |final )?(?:value|result|answer) (?:of|to|for)\b"
