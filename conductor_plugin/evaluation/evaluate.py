@@ -15,7 +15,6 @@ from conductor_plugin.evaluation.store import Store
 from conductor_plugin.grading.verdict import Verdict
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.pool import Pool
-from conductor_plugin.receipt import Answer
 from conductor_plugin.worker_spec import digest
 
 # What of a result is decided by this package's own code; a change of it makes results anew, from the same samples.
@@ -125,15 +124,14 @@ async def _row(task: Task, store: Store, grader: Grader) -> Row:
     if answer.status == "stopped_budget":
         assert answer.error
         raise BudgetError(answer.error.message, code=answer.error.code)
-    verdict = await _verdict(question, answer, store, grader) if answer.status == "completed" else None
+    verdict = await judged(question, answer.answer or "", store, grader) if answer.status == "completed" else None
     row = make_row(system.name, question, task.repeat, answer, verdict, sampled)
     await store.areplace("result", task.key, row.model_dump(mode="json"), question=digest(question.id))
     return row
 
 
-async def _verdict(question: Question, answer: Answer, store: Store, grader: Grader) -> Verdict:
-    """The stored verdict on the very same text, or a new one, which is kept unless nobody could judge."""
-    text = answer.answer or ""
+async def judged(question: Question, text: str, store: Store, grader: Grader) -> Verdict:
+    """The stored verdict on the very same answer, or a new one, which is kept unless nobody could judge."""
     key = digest([VERSION, question.model_dump(mode="json"), text], 64)
     if (found := await store.aget("verdict", key)) is not None:
         return Verdict.model_validate(found)
