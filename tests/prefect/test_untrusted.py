@@ -255,7 +255,7 @@ def test_from_the_flow_to_show(request, capsys, monkeypatch, server, which, fail
     pool = {"workers": [{"name": "<b>[x](http://evil.example)</b>", "kind": "tests.unit.workbench:scripted"}]}
 
     async def answered():
-        async with whole_history(timeout_s=20):
+        async with whole_history(patience_s=20):
             state = await conductor("# q <b>", pool=pool, plan=plan, return_state=True)
         answer = await state.result(raise_on_failure=False)
         async with get_client() as client:
