@@ -240,8 +240,8 @@ async def test_a_workers_own_timeout_error_is_not_the_deadline():
 @pytest.mark.parametrize(("calls", "status", "made"), [(1.5, "stopped_budget", 1), (2.5, "completed", 2)])
 async def test_a_fallback_is_under_the_budget_too(upstream, calls, status, made):
     """The first worker's call is cut off and may have been billed: its reservation stays."""
-    upstream.script(Hang(1), Text("at last"))
-    pool = llm_pool(upstream.base_url, timeout_seconds=0.3)
+    upstream.script(Hang(10), Text("at last"))
+    pool = llm_pool(upstream.base_url, timeout_seconds=3)
     first = pool.workers[0].model_copy(update={"fallbacks": ("b",)})
     pool = pool.of([first, pool.workers[1]])
     plan = Plan(model_id=(0,), subtasks=("",), access_list=((),))
