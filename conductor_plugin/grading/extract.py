@@ -6,6 +6,8 @@ Everything here takes time linear in the text, whatever the text is: answers com
 import re
 import textwrap
 
+from conductor_plugin.code_blocks import python_blocks
+
 MAX_CHARACTERS = 100_000
 """Only so much of an answer's end is looked at."""
 MAX_BOXES = 20
@@ -19,8 +21,6 @@ _POWER = re.compile(r"(?<=[\w)])\*\*(?=[\w({-])(?![A-Za-z]{2})")
 _INLINE = re.compile(r"(?<!\\)\$\$?([^$]+?)(?<!\\)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _SENTENCE = re.compile(r"\.(?=\s+[A-Z]|\s*$)|,?\s+(?:because|since|which)\b")
 _PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}\s+[A-Za-z]{2,}")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`~]*)[^`~]*")
-_LANGUAGES = ("", "python", "python3", "py", "{python}")
 
 
 def without_markdown(text: str) -> str:
@@ -102,28 +102,10 @@ def _formulas(line: str) -> list[str]:
 
 
 def last_code_block(text: str) -> str | None:
-    """The last closed block of Python, else the last that was begun and not closed; dedented."""
-    blocks: list[str] = []
-    lines: list[str] = []
-    fence = language = ""
-    for line in text.replace("\r\n", "\n").split("\n"):
-        mark = _FENCE.fullmatch(line)
-        if not fence:
-            if mark:
-                fence, language, lines = mark[1], mark[2].lower(), []
-        elif mark and not mark[2] and mark[1].startswith(fence):
-            blocks += _code(lines, language)
-            fence = ""
-        else:
-            lines.append(line)
-    if fence and not blocks:
-        blocks += _code(lines, language)
-    return blocks[-1] if blocks else None
-
-
-def _code(lines: list[str], language: str) -> list[str]:
-    code = "\n".join(lines)
-    return [code] if language in _LANGUAGES and code.strip() else []
+    """The last closed block of Python, else the last that was begun and not closed; indented as it is."""
+    blocks = list(python_blocks(text))
+    closed = [code for code, is_closed in blocks if is_closed]
+    return closed[-1] if closed else blocks[-1][0] if blocks else None
 
 
 def dedented(code: str) -> str:

@@ -11,12 +11,11 @@ The answer is what the code prints, or one line that says how it failed.
 """
 
 import ast
-import re
 import textwrap
-from collections.abc import Iterator
 
 from pydantic import Field, ValidationError
 
+from conductor_plugin.code_blocks import python_blocks
 from conductor_plugin.context import WorkerReply, WorkerRequest
 from conductor_plugin.errors import PermanentError, TransientError
 from conductor_plugin.models import Frozen
@@ -31,8 +30,6 @@ MAX_ERROR = 500
 MAX_BARE = 20_000
 SILENT = "The code ran without an error and printed nothing."
 
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`~]*)[^`~]*")
-_LANGUAGES = ("", "python", "python3", "py", "{python}")
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 
 
@@ -67,30 +64,16 @@ async def answer(spec: WorkerSpec, request: WorkerRequest) -> WorkerReply:
 def find_code(request: WorkerRequest) -> str | None:
     """The code that the request asks to run, or None."""
     for text in (request.subtask, *(step.output for step in reversed(request.seen)), request.question):
-        if blocks := list(_blocks(text)):
+        if blocks := _blocks(text):
             return blocks[-1]
         if text is request.subtask and _is_bare_code(text):
             return text
     return None
 
 
-def _blocks(text: str) -> Iterator[str]:
-    """The closed blocks of Python, without what their lines are all indented by. One pass over the lines."""
-    lines: list[str] = []
-    fence = language = ""
-    # Only \n ends a line: others, a form feed say, may stand inside a string of the code.
-    for line in text.replace("\r\n", "\n").split("\n"):
-        mark = _FENCE.fullmatch(line)
-        if not fence:
-            if mark:
-                fence, language, lines = mark[1], mark[2].lower(), []
-        elif mark and not mark[2] and mark[1].startswith(fence):
-            code = textwrap.dedent("\n".join(lines))
-            if language in _LANGUAGES and code.strip():
-                yield code
-            fence = ""
-        else:
-            lines.append(line)
+def _blocks(text: str) -> list[str]:
+    """The closed blocks of Python, without what their lines are all indented by."""
+    return [textwrap.dedent(code) for code, closed in python_blocks(text) if closed]
 
 
 def _is_bare_code(text: str) -> bool:
