@@ -12,7 +12,6 @@ from conductor_plugin.home import conductor_home
 from conductor_plugin.models import Frozen
 from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import Answer
-from conductor_plugin.worker_spec import WorkerSpec, digest
 
 KEPT = 200  # calls of each worker
 _TABLE = """CREATE TABLE IF NOT EXISTS calls (
@@ -32,7 +31,7 @@ class Typical(Frozen):
 
 def record_calls(pool: Pool, answer: Answer) -> None:
     """Keep the figures of an answer's completed calls. InputError `home_unusable`; sqlite3.Error."""
-    known = {worker.name: _identity(worker) for worker in pool.workers}
+    known = {worker.name: worker.key for worker in pool.workers}
     rows = [
         (known[step.worker], step.latency_s, step.completion_tokens, len((step.output or "").encode()))
         for record in answer.rounds
@@ -59,7 +58,7 @@ def typical_calls(pool: Pool) -> dict[str, Typical]:
     with closing(_open()) as database:
         for worker in pool.workers:
             rows = database.execute(
-                "SELECT latency_s, completion_tokens, output_bytes FROM calls WHERE worker = ?", (_identity(worker),)
+                "SELECT latency_s, completion_tokens, output_bytes FROM calls WHERE worker = ?", (worker.key,)
             ).fetchall()
             if rows:
                 latencies, tokens, sizes = zip(*rows, strict=True)
@@ -75,10 +74,6 @@ def typical_calls(pool: Pool) -> dict[str, Typical]:
 def _median(values: Iterable[float | None]) -> float | None:
     told = [value for value in values if value is not None]
     return statistics.median(told) if told else None
-
-
-def _identity(worker: WorkerSpec) -> str:
-    return digest([worker.fingerprint, worker.api_base])
 
 
 def _open() -> sqlite3.Connection:

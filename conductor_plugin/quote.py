@@ -93,10 +93,10 @@ def quote(
             unknown.append(f"no call of {worker.name} is recorded yet")
     timed = all(i in latencies for i in steps if isinstance(graph.nodes[i]["step"], CallStep))
     return Quote(
-        calls=_sum(step.calls for step in steps.values()),
-        prompt_tokens=_sum(step.prompt for step in steps.values()),
-        completion_tokens=_sum(step.completion for step in steps.values()),
-        cost_usd=_sum(step.cost for step in steps.values()),
+        calls=sum_of(step.calls for step in steps.values()),
+        prompt_tokens=sum_of(step.prompt for step in steps.values()),
+        completion_tokens=sum_of(step.completion for step in steps.values()),
+        cost_usd=sum_of(step.cost for step in steps.values()),
         critical_path_s=critical_path(graph, latencies)[0] if timed else None,
         unknown=tuple(dict.fromkeys(unknown)),
     )
@@ -187,7 +187,8 @@ def _subtask(graph: "networkx.DiGraph[int]", i: int) -> str:
     return step.subtask if isinstance(step, CallStep) else ""
 
 
-def _sum(ranges: Iterable[Range]) -> Range:
+def sum_of(ranges: Iterable[Range]) -> Range:
+    """The sums of their bounds; None where one of them is."""
     found = list(ranges)
     return Range(**{bound: total([getattr(part, bound) for part in found]) for bound in ("low", "likely", "high")})
 

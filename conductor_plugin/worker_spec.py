@@ -182,6 +182,11 @@ class WorkerSpec(Frozen):
         """Hash of what decides this worker's answers: kind, model and params (not its name or its price)."""
         return digest({"kind": self.kind, "model": self.model, "params": self.params})
 
+    @property
+    def key(self) -> str:
+        """Under what its calls are kept: the fingerprint and the endpoint."""
+        return digest([self.fingerprint, self.api_base])
+
 
 class PlannerSpec(Frozen):
     """A pool file's default planner: `kind: prompted` with a `model`, or `kind: template` with a `name`."""

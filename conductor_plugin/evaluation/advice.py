@@ -3,9 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 from conductor_plugin.evaluation.rows import Row
-from conductor_plugin.evaluation.statistics import accuracy, ceiling, difference, marks, mean_of
-
-SINGLE = "single:"
+from conductor_plugin.evaluation.statistics import (
+    SINGLE,
+    accuracy,
+    best_single,
+    difference,
+    marks,
+    mean_of,
+    single_ceiling,
+)
 
 
 def advice(groups: Mapping[str, Mapping[str, Sequence[Row]]]) -> list[str]:
@@ -16,12 +22,10 @@ def advice(groups: Mapping[str, Mapping[str, Sequence[Row]]]) -> list[str]:
 def _of(benchmark: str, systems: Mapping[str, Sequence[Row]]) -> list[str]:
     marked = {system: marks(rows) for system, rows in systems.items()}
     scores = {system: found.mean for system, m in marked.items() if (found := accuracy(m))}
-    singles = [system for system in scores if system.startswith(SINGLE)]
-    others = [system for system in scores if system not in singles]
-    if not singles:
+    best, top = best_single(marked), single_ceiling(marked)
+    others = [system for system in scores if not system.startswith(SINGLE)]
+    if best is None:
         return [f"{benchmark}: no single worker was run, so that nothing says what orchestration adds."]
-    best = max(singles, key=lambda system: scores[system])
-    top = ceiling([marked[system] for system in singles])
     sentences = []
     if others:
         chosen = max(others, key=lambda system: scores[system])

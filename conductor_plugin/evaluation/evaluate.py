@@ -10,7 +10,7 @@ from conductor_plugin.budget import BUDGET, Budget
 from conductor_plugin.conduct import conduct
 from conductor_plugin.errors import BudgetError
 from conductor_plugin.evaluation.rows import Row, make_row
-from conductor_plugin.evaluation.sampled import Sampled, worker_key
+from conductor_plugin.evaluation.sampled import Sampled, settings_of
 from conductor_plugin.evaluation.store import Store
 from conductor_plugin.grading.verdict import Verdict
 from conductor_plugin.planners.base import Planner
@@ -49,11 +49,20 @@ class Task:
     @property
     def key(self) -> str:
         """What decides the row."""
-        planner = self.system.planner
-        settings = planner.model_dump(mode="json") if hasattr(planner, "model_dump") else repr(planner)
-        pool = [[worker.name, worker_key(worker), list(worker.fallbacks)] for worker in self.system.pool.workers]
+        pool = [[worker.name, worker.key, list(worker.fallbacks)] for worker in self.system.pool.workers]
         limits = [self.system.max_rounds, self.system.max_steps]
-        return digest([VERSION, self.system.name, settings, pool, limits, self.question.model_dump(), self.repeat], 64)
+        return digest(
+            [
+                VERSION,
+                self.system.name,
+                settings_of(self.system.planner),
+                pool,
+                limits,
+                self.question.model_dump(),
+                self.repeat,
+            ],
+            64,
+        )
 
 
 def tasks_of(systems: Sequence[System], questions: Sequence[Question], repeats: int) -> list[Task]:

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from conductor_plugin.evaluation.rows import Row
-from conductor_plugin.evaluation.statistics import accuracy, by_position, marks, mean_of
+from conductor_plugin.evaluation.statistics import SINGLE, accuracy, by_position, marks, mean_of
 
-SINGLE = "single:"
 Systems = Mapping[str, Sequence[Row]]
 
 

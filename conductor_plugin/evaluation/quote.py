@@ -9,8 +9,7 @@ from conductor_plugin.models import Frozen
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.planners.prompted import PromptedPlanner
-from conductor_plugin.quote import Quote, Range, quote
-from conductor_plugin.receipt import total
+from conductor_plugin.quote import Quote, Range, quote, sum_of
 
 
 class EvaluationQuote(Frozen):
@@ -41,7 +40,7 @@ async def quote_evaluation(
         hours=None if working is None else working / min(concurrency, max(len(tasks), 1)) / 3600,
         unknown=tuple(dict.fromkeys(sentence for offer in quotes for sentence in offer.unknown)),
         **{
-            name: _sum([getattr(offer, name) for offer in quotes])
+            name: sum_of([getattr(offer, name) for offer in quotes])
             for name in ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
         },
     )
@@ -86,7 +85,3 @@ def _bounds(task: Task, request: PlanRequest, typical: Mapping[str, Typical]) ->
 def _repeated(task: Task, worker: int, count: int, typical: Mapping[str, Typical]) -> Quote:
     steps = [CallStep(worker=worker, access="all") for _ in range(count)]
     return quote(compile_steps(steps), pool=task.system.pool, question=task.question.text, typical=typical)
-
-
-def _sum(ranges: Sequence[Range]) -> Range:
-    return Range(**{bound: total([getattr(part, bound) for part in ranges]) for bound in ("low", "likely", "high")})

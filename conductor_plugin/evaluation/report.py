@@ -8,10 +8,11 @@ from conductor_plugin.evaluation.advice import advice
 from conductor_plugin.evaluation.reference import reference_tables
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.evaluation.statistics import (
+    SINGLE,
     Marks,
     accuracy,
+    best_single,
     by_position,
-    ceiling,
     difference,
     marks,
     mean_of,
@@ -19,11 +20,9 @@ from conductor_plugin.evaluation.statistics import (
     parse_rate,
     per_usd,
     shares,
+    single_ceiling,
 )
 from conductor_plugin.evaluation.tables import Cell, Table, as_csv, as_html, markdown
-
-SINGLE = "single:"
-EVERYTHING = "all"
 
 Groups = dict[str, dict[str, list[Row]]]
 
@@ -50,14 +49,6 @@ def report_tables(rows: Sequence[Row]) -> list[Table]:
     return [*tables, *_workers(rows), *reference_tables()]
 
 
-def best_single(marked: Mapping[str, Marks]) -> str | None:
-    """The single worker with the highest accuracy; of equals the first."""
-    scores = {
-        system: found.mean for system, m in marked.items() if system.startswith(SINGLE) and (found := accuracy(m))
-    }
-    return max(scores, key=lambda system: scores[system]) if scores else None
-
-
 def _accuracies(benchmark: str, systems: dict[str, list[Row]], marked: Mapping[str, Marks]) -> Table:
     best = best_single(marked)
     lines: list[list[Cell]] = []
@@ -76,7 +67,7 @@ def _accuracies(benchmark: str, systems: dict[str, list[Row]], marked: Mapping[s
                 *counts,
             ]
         )
-    lines.append(["oracle: the best worker of each question", _ceiling(marked), *[None] * 9])
+    lines.append(["oracle: the best worker of each question", single_ceiling(marked), *[None] * 9])
     header = ("system", "accuracy", "se over repeats", "se by question", "questions", "against best single")
     return Table(
         f"{benchmark}: accuracy",
@@ -85,10 +76,6 @@ def _accuracies(benchmark: str, systems: dict[str, list[Row]], marked: Mapping[s
         note=f"Best single worker: {best or 'none was run'}. Intervals: paired bootstrap over questions. Failed "
         "answers count neither as right nor as wrong; unparsed ones and those without a plan are wrong.",
     )
-
-
-def _ceiling(marked: Mapping[str, Marks]) -> float | None:
-    return ceiling([found for system, found in marked.items() if system.startswith(SINGLE)])
 
 
 def _costs(benchmark: str, systems: dict[str, list[Row]], marked: Mapping[str, Marks]) -> Table:

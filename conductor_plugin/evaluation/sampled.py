@@ -13,12 +13,7 @@ from conductor_plugin.planners.base import Planner, PlanRequest, Proposal, propo
 from conductor_plugin.policy import with_retries
 from conductor_plugin.rounds import PLANNER_RETRIES, Engine, PlanReady
 from conductor_plugin.step import StepJob, StepResult, request_for, run_step_with_retries
-from conductor_plugin.worker_spec import WorkerSpec, digest
-
-
-def worker_key(worker: WorkerSpec) -> str:
-    """What decides a worker's answers: its kind, model, endpoint and settings; neither its name nor its price."""
-    return digest([worker.fingerprint, worker.api_base])
+from conductor_plugin.worker_spec import digest
 
 
 @dataclass
@@ -49,7 +44,7 @@ class Sampled:
             return await run_step_with_retries(job, visible)
         request = request_for(job, visible)
         sample = self.repeat * self._samples + request.sample
-        worker, messages = worker_key(job.worker), digest([m.model_dump() for m in build_messages(request)], 64)
+        worker, messages = job.worker.key, digest([m.model_dump() for m in build_messages(request)], 64)
         key = digest([worker, messages, sample], 64)
 
         async def pay() -> dict[str, Any]:
@@ -75,7 +70,7 @@ class Sampled:
         """Ask the planner, unless the store has its proposal. One that asks no model costs nothing to ask again."""
         if not hasattr(planner, "llm"):
             return await propose_once(planner, request)
-        shown = [type(planner).__name__, _settings(planner), request.model_dump(mode="json"), self.repeat]
+        shown = [type(planner).__name__, settings_of(planner), request.model_dump(mode="json"), self.repeat]
 
         async def pay() -> dict[str, Any]:
             began = time.perf_counter()
@@ -87,7 +82,8 @@ class Sampled:
         return Proposal.model_validate(record["proposal"])
 
 
-def _settings(planner: Any) -> Any:
+def settings_of(planner: Any) -> Any:
+    """What decides a planner's plans, JSON-able."""
     return planner.model_dump(mode="json") if hasattr(planner, "model_dump") else repr(planner)
 
 

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from conductor_plugin.evaluation.rows import Row
 
+SINGLE = "single:"  # how the systems of one worker are named
 RESAMPLES, AT_ONCE = 2000, 100  # so many at once, for the memory
 # By question and then repeat: whether the answer was right. Rows that failed are not in it.
 Marks = Mapping[str, Mapping[int, float]]
@@ -151,6 +152,17 @@ def by_position(rows: Iterable[Row]) -> list[dict[str, float]]:
         for position, worker in enumerate(row.workers):
             columns[position].append(worker)
     return [shares(columns[position]) for position in sorted(columns)]
+
+
+def best_single(marked: Mapping[str, Marks]) -> str | None:
+    """The single worker with the highest accuracy; of equals the first."""
+    scores = {name: found.mean for name, m in marked.items() if name.startswith(SINGLE) and (found := accuracy(m))}
+    return max(scores, key=lambda name: scores[name]) if scores else None
+
+
+def single_ceiling(marked: Mapping[str, Marks]) -> float | None:
+    """The ceiling of all single workers among the systems."""
+    return ceiling([found for name, found in marked.items() if name.startswith(SINGLE)])
 
 
 def per_usd(right: float, cost_usd: float | None) -> float | None:
