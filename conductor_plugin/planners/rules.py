@@ -11,15 +11,14 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
-from conductor_plugin.errors import InputError
 from conductor_plugin.graph import CallStep
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.base import PlanRequest, Proposal
 from conductor_plugin.planners.choosing import find_worker
+from conductor_plugin.planners.files import load_named
 from conductor_plugin.pool import Pool
-from conductor_plugin.yaml_file import Unreadable, read_yaml
 
 RULES = Path(__file__).parent.parent / "rules"
 
@@ -74,17 +73,4 @@ def route(rules: Rules, question: str, pool: Pool) -> int:
 
 def load_rules(name: str) -> Rules:
     """Read rules by name, or by path where the name ends in .yaml. InputError says what is wrong."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else RULES / f"{name}.yaml"
-    if path.parent == RULES and not path.is_file():
-        known = ", ".join(sorted(path.stem for path in RULES.glob("*.yaml")))
-        raise InputError(
-            f"there are no rules {name!r}; there are {known}, or give the path of a .yaml file", code="rules_unknown"
-        )
-    try:
-        return Rules.model_validate(read_yaml(path))
-    except Unreadable as error:
-        raise InputError(f"cannot read the rules {path}{error}", code="rules_unreadable") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise InputError(f"{path}: {place}: {first['msg']}", code="rules_bad_value") from None
+    return load_named(Rules, name, RULES, word="rules", there_is_no="there are no rules")

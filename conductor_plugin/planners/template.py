@@ -12,15 +12,15 @@ steps:
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from conductor_plugin.errors import InputError
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import Plan, render_plan
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
 from conductor_plugin.planners.choosing import find_worker
+from conductor_plugin.planners.files import load_named, names_in
 from conductor_plugin.pool import Pool
-from conductor_plugin.yaml_file import Unreadable, read_yaml
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 
@@ -66,25 +66,12 @@ class TemplatePlanner(Frozen):
 
 def template_names() -> list[str]:
     """The templates that come with the package."""
-    return sorted(path.stem for path in TEMPLATES.glob("*.yaml"))
+    return names_in(TEMPLATES)
 
 
 def load_template(name: str) -> Template:
     """Read a template by name, or by path where the name ends in .yaml. InputError says what is wrong."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else TEMPLATES / f"{name}.yaml"
-    if path.parent == TEMPLATES and not path.is_file():
-        raise InputError(
-            f"there is no template {name!r}; there are {', '.join(template_names())}, or give the path of a .yaml file",
-            code="template_unknown",
-        )
-    try:
-        return Template.model_validate(read_yaml(path))
-    except Unreadable as error:
-        raise InputError(f"cannot read the template {path}{error}", code="template_unreadable") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise InputError(f"{path}: {place}: {first['msg']}", code="template_bad_value") from None
+    return load_named(Template, name, TEMPLATES, word="template", there_is_no="there is no template")
 
 
 def fill(template: Template, pool: Pool, name: str) -> Plan:
