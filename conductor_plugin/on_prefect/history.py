@@ -7,6 +7,7 @@ waiting for it cures both.
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import math
 import signal
@@ -69,7 +70,8 @@ def _start_server() -> None:
         except BaseException as error:
             failed.append(error)
 
-    thread = threading.Thread(target=start, daemon=True)
+    # In a copy of this context: the settings above are in it, and a new thread's own context would have none of them.
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(start,), daemon=True)
     thread.start()
     while thread.is_alive():
         thread.join(0.1)  # in short turns, so that Ctrl-C gets through to this thread
