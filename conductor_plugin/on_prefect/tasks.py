@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -28,6 +29,9 @@ from conductor_plugin.workers.llm import llm_of
 
 T = TypeVar("T")
 
+# The name of the task run that is about to start.
+_NAME: ContextVar[str] = ContextVar("name")
+
 # How many task runs each flow run of this process has started: what a drain waits for (see `history`).
 TASK_RUNS: ContextVar[dict[UUID, int] | None] = ContextVar("task_runs", default=None)
 
@@ -35,10 +39,8 @@ TASK_RUNS: ContextVar[dict[UUID, int] | None] = ContextVar("task_runs", default=
 async def propose(planner: Planner, request: PlanRequest) -> Proposal:
     """Ask the planner in a persisted task, so that a resumed run goes on with the same plan."""
     attempt = len(request.feedback) + 1
-    configured: Any = plan_task.with_options(
-        task_run_name=SCOPE.get().named("plan" if attempt == 1 else f"plan · attempt {attempt}"),
-        **_retry_options(PLANNER_RETRIES),
-    )
+    _NAME.set(SCOPE.get().named("plan" if attempt == 1 else f"plan · attempt {attempt}"))
+    configured = _configured(plan_task, PLANNER_RETRIES)
     proposal: Proposal = await _whole_errors(lambda: configured(quote(planner), quote(request)))
     _settle(proposal.paid_in, proposal.cost_usd, lambda: _worst_plan(planner, request) * proposal.attempts)
     return proposal
@@ -50,9 +52,8 @@ async def step(job: StepJob, visible: Sequence[StepResult]) -> StepResult:
     Prefect draws an edge for each input that is another task's result. `opaque` keeps it from looking into
     the results, and `quote` from looking into the job: equal strings in there would draw false edges.
     """
-    configured: Any = step_task.with_options(
-        task_run_name=SCOPE.get().named(f"step-{job.index} · {job.name}"), **_retry_options(policy_for(job))
-    )
+    _NAME.set(SCOPE.get().named(f"step-{job.index} · {job.name}"))
+    configured = _configured(step_task, policy_for(job))
     result: StepResult = await _whole_errors(lambda: configured(quote(job), [opaque(earlier) for earlier in visible]))
     _settle(result.paid_in, result.reply.cost_usd, lambda: _worst_step(job, visible) * result.attempts)
     return result
@@ -190,6 +191,16 @@ def _worst_plan(planner: Planner, request: PlanRequest) -> float:
 
 plan_task.on_rollback(_UNKEPT)
 step_task.on_rollback(_UNKEPT)
+
+
+def _name() -> str:
+    return _NAME.get()
+
+
+@cache
+def _configured(task: Any, policy: RetryPolicy) -> Any:
+    """The task under a policy; once for each, since Prefect reads a task's source whenever one is made."""
+    return task.with_options(task_run_name=_name, **_retry_options(policy))
 
 
 def _retry_options(policy: RetryPolicy) -> dict[str, Any]:

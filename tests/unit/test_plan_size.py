@@ -102,9 +102,9 @@ FAMILIES: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("make", FAMILIES.values(), ids=FAMILIES)
-def test_a_megabyte_is_read_within_seconds(make: Callable[[int], str]) -> None:
-    """A hundred times what a linear parser takes, and a hundredth of what a quadratic one does."""
-    assert within_cpu(5, functools.partial(read, make(1_000_000)))
+def test_a_megabyte_does_not_hang_the_parser(make: Callable[[int], str]) -> None:
+    """The guard against work that the counted characters below do not see; a quadratic parser takes hours."""
+    assert within_cpu(60, functools.partial(read, make(1_000_000)))
 
 
 class CountingPattern:
