@@ -77,9 +77,7 @@ def _reply(llm: LLM, response: Any, key: str | None) -> WorkerReply:
         raise TransientError(
             f"{llm.model} sent a reply that is no chat completion", code="bad_response", maybe_billed=True
         ) from None
-    usage: Any = getattr(response, "usage", None)
-    known = usage is not None and (usage.prompt_tokens or usage.completion_tokens)
-    prompt, completion = (usage.prompt_tokens, usage.completion_tokens) if known else (None, None)
+    prompt, completion = _tokens(getattr(response, "usage", None))
     return WorkerReply(
         output=scrub(text or "", key),
         model=scrub(response.model or llm.model, key),
@@ -87,6 +85,13 @@ def _reply(llm: LLM, response: Any, key: str | None) -> WorkerReply:
         completion_tokens=completion,
         cost_usd=_cost(llm, response, prompt, completion),
     )
+
+
+def _tokens(usage: Any) -> tuple[int | None, int | None]:
+    """What the provider says that the call took; None, None where it says nothing that can be true."""
+    counts = (getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
+    possible = all(type(count) is int and count >= 0 for count in counts)
+    return counts if possible and any(counts) else (None, None)
 
 
 def _cost(llm: LLM, response: Any, prompt: int | None, completion: int | None) -> float | None:

@@ -13,6 +13,8 @@ from conductor_plugin.pool import Pool
 from conductor_plugin.pricing import check_priced
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+AtLeastZero = Annotated[int, Field(ge=0)]
 Reuse = Literal["run", "always", "never"]
 
 
@@ -25,8 +27,8 @@ class AnswerOptions(Frozen):
     exclude: tuple[str, ...] = ()
     blind: bool = False
     few_shot: str = "default"
-    max_steps: Annotated[int, Field(ge=1)] = 5
-    max_rounds: Annotated[int, Field(ge=0)] = 0
+    max_steps: AtLeastOne = 5
+    max_rounds: AtLeastZero = 0
     run_all: bool = False
     label: str | None = None
     budget_usd: Positive | None = None

@@ -53,7 +53,7 @@ class RoundJob(Frozen):
 
 
 class RoundResult(Frozen):
-    """What a round came to. `view` is set where it ended with the Conductor, `kept` where it kept the answer.
+    """What a round came to. `view` is set where it ended with the Conductor.
 
     `planner_calls` counts model calls, of which a template makes none in any number of attempts.
     """
@@ -65,7 +65,6 @@ class RoundResult(Frozen):
     status: AnswerStatus = "completed"
     error: ErrorRecord | None = None
     view: RoundView | None = None
-    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,7 @@ async def _run(
     ready = PlanReady(len(job.earlier), plan, tuple(steps), asked.planner, asked.calls)
     on_event(ready)
     if not steps:
-        return RoundResult(plan=plan, kept=True)
+        return RoundResult(plan=plan)
     if engine.approve and not await engine.approve(ready):
         return RoundResult(plan=plan, status="cancelled", error=NOT_APPROVED)
     planner_grows = getattr(job.planner, "grow", None)

@@ -7,6 +7,7 @@ else, on failure too.
 
 import asyncio
 import contextlib
+import itertools
 import json
 import sys
 from typing import Any
@@ -54,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _fail(message: str, code: str, exit_code: int, arguments: list[str]) -> int:
     with contextlib.suppress(OSError):  # a full disk or a closed pipe must not hide the exit code
         print(f"conductor: {message}", file=sys.stderr)
-        if "--json" in arguments:
+        if "--json" in itertools.takewhile(lambda argument: argument != "--", arguments):
             print(json.dumps(_failure(message, code, arguments), ensure_ascii=False), flush=True)
     return exit_code
 

@@ -20,7 +20,8 @@ from conductor_plugin.receipt import Answer, StepRecord
 from conductor_plugin.rounds import PlanReady, PlanRefused
 from conductor_plugin.run import StepFinished, StepStarted
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Control characters, and those that turn the direction of what follows.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class Screen:

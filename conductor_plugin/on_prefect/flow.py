@@ -27,7 +27,7 @@ from conductor_plugin.on_prefect.scope import flow_run_id, start_scope
 from conductor_plugin.on_prefect.seal import Asked, Seal, open_seal, read_question, refuse_text, server_may_see
 from conductor_plugin.on_prefect.stopped import settled, told_to
 from conductor_plugin.on_prefect.storage import check_storage
-from conductor_plugin.options import AnswerOptions, Positive, Reuse, prepare
+from conductor_plugin.options import AnswerOptions, AtLeastOne, AtLeastZero, Positive, Reuse, prepare
 from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import Answer
 
@@ -39,13 +39,13 @@ async def conductor(
     pool: str | dict[str, Any] | None = None,
     planner: str | None = None,
     plan: str | None = None,
-    history: Sequence[dict[str, str]] = (),
+    history: Sequence[Message] = (),
     only: Sequence[str] = (),
     exclude: Sequence[str] = (),
     blind: bool = False,
     few_shot: str = "default",
-    max_steps: int = 5,
-    max_rounds: int = 0,
+    max_steps: AtLeastOne = 5,
+    max_rounds: AtLeastZero = 0,
     run_all: bool = False,
     label: str | None = None,
     budget_usd: Positive | None = None,
@@ -117,7 +117,7 @@ async def conductor(
 async def _asked(
     question: str | None,
     reference: str | None,
-    history: Sequence[dict[str, str]],
+    history: Sequence[Message],
     plan: str | None,
     label: str | None,
 ) -> tuple[Asked, str | None]:
@@ -126,8 +126,7 @@ async def _asked(
         raise InputError("give either question or question_ref", code="bad_option")
     if reference is None:
         assert question is not None
-        messages = tuple(Message.model_validate(message) for message in history)
-        return Asked(question=question, history=messages, plan=plan), label
+        return Asked(question=question, history=tuple(history), plan=plan), label
     asked, stored_label = await read_question(reference)
     if history or plan is not None or label not in (None, stored_label):
         raise InputError(

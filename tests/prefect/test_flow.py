@@ -224,6 +224,9 @@ async def test_many_runs_keep_their_whole_history():
         ({"pool": "block/none-such"}, "no Conductor Pool block named 'none-such'"),
         ({"planner": "template:none"}, "no template 'none'"),
         ({"only": ["nobody"]}, "'nobody' is neither a name nor a tag"),
+        ({"max_steps": 0}, "max_steps"),
+        ({"max_rounds": -1}, "max_rounds"),
+        ({"history": [{"role": "judge", "content": "x"}]}, "history.0.role"),
     ],
 )
 async def test_bad_parameters_fail_the_run_with_one_sentence(parameters, complaint):

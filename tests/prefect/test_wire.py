@@ -94,8 +94,15 @@ async def test_settings_are_sent_and_usage_is_the_upstreams(upstream):
     assert step.cost_usd == pytest.approx((step.prompt_tokens * 1.0 + step.completion_tokens * 2.0) / 1e6)
 
 
-async def test_missing_usage_is_unknown_not_zero(upstream):
-    upstream.script(Text("fine", usage=False))
+IMPOSSIBLE = [(-5, 3), (5, -3), (0, 0)]
+
+
+@pytest.mark.parametrize("usage", [False, *IMPOSSIBLE], ids=str)
+async def test_missing_or_impossible_usage_is_unknown_not_zero(upstream, usage):
+    """A negative count would give money back to the budget."""
+    if usage:
+        usage = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
+    upstream.script(Text("fine", usage=usage))
     members = pool_from(pool(upstream))
     plan = Plan(model_id=(0,), subtasks=("",), access_list=((),))
     answer = await conduct("q", pool=members, planner=by_plan(plan, members))

@@ -98,6 +98,12 @@ def test_bad_input_is_one_sentence_and_exit_2(capsys, arguments, code):
         assert (record["schema"], record["status"], record["answer"]) == (1, "failed", None)
 
 
+def test_json_behind_two_dashes_is_no_option(capsys):
+    code, out, err = run(capsys, "answer", "--", "--json", "more")
+    assert (code, out) == (2, "")
+    assert "more" in err
+
+
 def test_an_unset_key_is_named_before_anything_starts(capsys, write, monkeypatch):
     monkeypatch.delenv("SOME_KEY", raising=False)
     pool = write("workers: [{name: a, kind: llm, model: openai/x, api_key_env: SOME_KEY}]", "pool.yaml")
