@@ -107,6 +107,7 @@ class SmolLM2:
     def generate(self, batch: Batch[Job, WorkerReply]) -> None:
         """Continue all jobs together. Each has its own settings and randomness, and is resolved when it ends."""
         import torch
+        from transformers import DynamicCache
 
         jobs = batch.jobs
         longest = max(len(job.ids) for job in jobs)
@@ -116,30 +117,33 @@ class SmolLM2:
             prompts[row, longest - len(job.ids) :] = torch.tensor(job.ids)
             mask[row, longest - len(job.ids) :] = 1
         generators = [_generator(job) for job in jobs]
+        tokens: list[list[int]] = [[] for _ in jobs]
+        rows = [row for row in range(len(jobs)) if batch.wanted(row)]
+        if not rows:
+            return
+        cache, step, mask = DynamicCache(config=self._model.config), prompts[rows], mask[rows]
+        with torch.inference_mode():
+            while True:
+                logits = self._logits(step, mask, cache)
+                for i, row in enumerate(rows):
+                    tokens[row].append(_draw(logits[i], jobs[row].params, generators[row]))
+                    if tokens[row][-1] in self._ends or len(tokens[row]) >= jobs[row].params.max_tokens:
+                        batch.resolve(row, self._reply(jobs[row], tokens[row]))
+                # Most answers are short and a few ramble on: whoever has ended leaves the batch.
+                staying = [i for i, row in enumerate(rows) if batch.wanted(row)]
+                if not staying:
+                    return
+                if len(staying) < len(rows):
+                    rows, mask = [rows[i] for i in staying], mask[staying]
+                    cache.batch_select_indices(torch.tensor(staying))
+                step = torch.tensor([[tokens[row][-1]] for row in rows])
+                mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=-1)
 
-        def draw(_: Any, logits: Any) -> Any:
-            for row, job in enumerate(jobs):
-                if job.params.temperature > ALMOST_GREEDY and batch.wanted(row):
-                    token = _draw(logits[row], job.params, generators[row])
-                    logits[row] = -torch.inf  # `generate` takes the maximum, so that nothing else may be left
-                    logits[row, token] = 0.0
-            return logits
-
-        def ended(ids: Any, _: Any) -> Any:
-            for row, job in enumerate(jobs):
-                tokens = ids[row, longest:].tolist()
-                if batch.wanted(row) and (tokens[-1] in self._ends or len(tokens) >= job.params.max_tokens):
-                    batch.resolve(row, self._reply(job, tokens))
-            return torch.tensor([not batch.wanted(row) for row in range(len(jobs))])
-
-        self._model.generate(
-            prompts,
-            attention_mask=mask,
-            max_new_tokens=max(job.params.max_tokens for job in jobs),
-            do_sample=False,
-            logits_processor=[draw],
-            stopping_criteria=[ended],
-        )
+    def _logits(self, step: Any, mask: Any, cache: Any) -> Any:
+        """What may come next, by row, after the tokens of `step`; padding stands before them and has no position."""
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -step.shape[1] :]
+        # By place: transformers renamed the fourth one from past_key_values to cache.
+        return self._model(step, mask, positions, cache, use_cache=True, logits_to_keep=1).logits[:, -1]
 
     def _reply(self, job: Job, tokens: list[int]) -> WorkerReply:
         text: str = self._text.decode(tokens, skip_special_tokens=True)
@@ -182,9 +186,11 @@ def _generator(job: Job) -> Any:
 
 
 def _draw(logits: Any, params: Params, generator: Any) -> int:
-    """A token from the smallest set of tokens that holds `top_p` of the probability."""
+    """The likeliest token, or one from the smallest set of tokens that holds `top_p` of the probability."""
     import torch
 
+    if params.temperature <= ALMOST_GREEDY:
+        return int(logits.argmax())
     probabilities = torch.softmax((logits - logits.max()) / params.temperature, dim=-1)
     if params.top_p < 1:
         ordered, tokens = probabilities.sort(descending=True)
