@@ -42,11 +42,21 @@ def price_of(llm: LLM) -> Price | None:
     """The pool's own price, else litellm's price map's, else None."""
     if llm.price:
         return llm.price
+    entry = price_map_entry(llm.model) or {}
+    read, written = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    return None if read is None or written is None else Price(input=read * 1e6, output=written * 1e6)
+
+
+def price_map_entry(model: str) -> dict[str, Any] | None:
+    """What litellm's price map has of a model; None if it does not know it."""
+    litellm = _litellm()
     try:
-        info = _litellm().get_model_info(llm.model)
-        return Price(input=info["input_cost_per_token"] * 1e6, output=info["output_cost_per_token"] * 1e6)
+        key = litellm.get_model_info(model)["key"]
     except Exception:  # litellm raises a bare Exception for a model that its map does not know
         return None
+    # Of models that have retired it makes an entry up instead, with prices of 0.
+    entry: dict[str, Any] | None = litellm.model_cost.get(key)
+    return entry
 
 
 async def _ask(llm: LLM, messages: Sequence[Message]) -> WorkerReply:
