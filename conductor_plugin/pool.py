@@ -18,6 +18,7 @@ from conductor_plugin.worker_spec import PlannerSpec, Price, WorkerSpec, digest,
 from conductor_plugin.yaml_file import Unreadable, read_yaml
 
 EMBEDDED_POOL = Path(__file__).parent / "embedded_pool.yaml"
+SHIPPED_POOLS = Path(__file__).parent / "pools"
 DEFAULT_LABELS = ("public", "internal", "confidential")
 
 
@@ -116,20 +117,32 @@ class Pool(Frozen):
 
 
 def load_pool(path: str | Path | None = None) -> Pool:
-    """Read a pool file, or the embedded pool if `path` is None. PoolError says what to change.
+    """Read a pool file, a shipped pool by its name, or the embedded pool if `path` is None.
 
-    Of the embedded pool, what cannot work on this machine is left out.
+    A file of that name wins. Of the embedded pool, what cannot work on this machine is left out. PoolError says what
+    to change.
     """
-    path = EMBEDDED_POOL if path is None else Path(path)
+    path = EMBEDDED_POOL if path is None else _shipped(path)
     try:
         content = read_yaml(path)
     except Unreadable as error:
-        raise PoolError(f"cannot read the pool file {path}{error}", code="pool_unreadable") from None
+        hint = "" if path.exists() else f"; the pools that come with the package are {', '.join(shipped_pools())}"
+        raise PoolError(f"cannot read the pool file {path}{error}{hint}", code="pool_unreadable") from None
     pool = pool_from(content, source=str(path))
     if path != EMBEDDED_POOL:
         return pool
     missing = {"local": not local_model_installed(), "sandboxed": not probe().safe}
     return pool.subset(exclude=[tag for tag, is_missing in missing.items() if is_missing])
+
+
+def shipped_pools() -> list[str]:
+    """The names of the pools that come with the package."""
+    return sorted(path.stem for path in SHIPPED_POOLS.glob("*.yaml"))
+
+
+def _shipped(name: str | Path) -> Path:
+    path = Path(name)
+    return SHIPPED_POOLS / f"{name}.yaml" if str(name) in shipped_pools() and not path.is_file() else path
 
 
 def pool_from(content: object, source: str = "the pool") -> Pool:

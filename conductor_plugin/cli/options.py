@@ -15,14 +15,17 @@ from conductor_plugin.errors import InputError
 F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_QUESTION = 400_000  # bytes; Prefect refuses flow parameters of more than 512 KiB
 
-POOL_HELP = "Pool file (YAML); for answer also block/NAME of a Prefect block. Default: the embedded pool."
+POOL_HELP = (
+    "Pool file (YAML), or the name of a shipped pool (README); for answer also block/NAME of a Prefect block. "
+    "Default: the embedded pool."
+)
 
 
 def pool_options(command: F) -> F:
     """--pool, --only, --exclude."""
     for option in reversed(
         [
-            click.option("--pool", "pool_file", metavar="FILE", help=POOL_HELP),
+            click.option("--pool", "pool_file", metavar="FILE|NAME", help=POOL_HELP),
             click.option("--only", multiple=True, metavar="TAG|NAME", help="Use only these workers."),
             click.option("--exclude", multiple=True, metavar="TAG|NAME", help="Leave these workers out."),
         ]

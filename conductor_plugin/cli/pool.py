@@ -2,21 +2,31 @@
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from conductor_plugin.cli.options import json_option, pool_options
 
+if TYPE_CHECKING:
+    from conductor_plugin.pool import Pool
+    from conductor_plugin.pricing import Listing
+
 
 @click.command()
 @pool_options
+@click.option("--check-models", is_flag=True, help="Look models up in litellm's price map; exit code 1 if one is gone.")
 @json_option
-def pool(pool_file: str | None, only: tuple[str, ...], exclude: tuple[str, ...], as_json: bool) -> int:
+def pool(
+    pool_file: str | None, only: tuple[str, ...], exclude: tuple[str, ...], check_models: bool, as_json: bool
+) -> int:
     """Check a pool file and list its workers with their ids."""
     from conductor_plugin.pool import load_pool
+    from conductor_plugin.pricing import listings
 
     members = load_pool(pool_file).subset(only, exclude)
     missing = [w.api_key_env for w in members.workers if w.needs_variable and not os.environ.get(w.api_key_env or "")]
+    found = listings(members) if check_models else None
     if as_json:
         report = {
             "schema": 1,
@@ -28,15 +38,31 @@ def pool(pool_file: str | None, only: tuple[str, ...], exclude: tuple[str, ...],
                 for i, worker in enumerate(members.workers)
             ],
             "missing_variables": missing,
+            **({} if found is None else {"models": [listing.model_dump(mode="json") for listing in found]}),
         }
         print(json.dumps(report, ensure_ascii=False))
-        return 0
+    else:
+        _show(members)
+        for name in missing:
+            print(f"not set: the environment variable {name}")
+        if found is not None:
+            _show_models(found)
+    return 0 if all(listing.known for listing in found or []) else 1
+
+
+def _show(members: "Pool") -> None:
     width = max(len(worker.name) for worker in members.workers)
     for i, worker in enumerate(members.workers):
         what = worker.model or worker.kind
         print(f"{i:>3}  {worker.name:<{width}}  {what}  {' '.join('#' + tag for tag in worker.tags)}".rstrip())
     print(f"\nA planner is told (with --blind only the numbers):\n{members.described()}")
     print(f"\nfingerprint {members.fingerprint}")
-    for name in missing:
-        print(f"not set: the environment variable {name}")
-    return 0
+
+
+def _show_models(found: "list[Listing]") -> None:
+    print(f"\n{len(found)} models looked up in litellm's price map (not those of an api_base of your own)")
+    for listing in found:
+        if not listing.known:
+            print(f"gone: {listing.who}: {listing.model} is not in the price map; name its successor in the pool file")
+        elif listing.retires:
+            print(f"going: {listing.who}: {listing.model} retires on {listing.retires}")
