@@ -138,7 +138,10 @@ def _table(engine: "sqlalchemy.Engine") -> Any:
         # Readers do not wait for writers then, and a commit survives the process (if not the power).
         sa.event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA journal_mode=WAL"))
         sa.event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=NORMAL"))
-    metadata.create_all(engine, checkfirst=True)
+    try:
+        metadata.create_all(engine, checkfirst=True)
+    except sa.exc.DBAPIError:  # of processes that start at once one creates it, and the others find it there now
+        metadata.create_all(engine, checkfirst=True)
     return table
 
 
