@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.budget import BUDGET, Budget
@@ -18,7 +18,7 @@ from conductor_plugin.pool import Pool
 from conductor_plugin.worker_spec import digest
 
 # What of a result is decided by this package's own code; a change of it makes results anew, from the same samples.
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,14 @@ class Task:
     system: System
     question: Question
     repeat: int
+
+    @property
+    def planner(self) -> Planner:
+        """The system's, as this repeat asks it: one that draws lots by a seed and the question draws new ones."""
+        planner: Any = self.system.planner
+        if hasattr(planner, "seed"):
+            planner = planner.model_copy(update={"seed": planner.seed + self.repeat})
+        return cast(Planner, planner)
 
     @property
     def key(self) -> str:
@@ -124,11 +132,10 @@ async def _row(task: Task, store: Store, grader: Grader) -> Row:
     answer = await conduct(
         question.text,
         pool=system.pool,
-        planner=system.planner,
+        planner=task.planner,
         max_steps=system.max_steps,
         max_rounds=system.max_rounds,
         engine=sampled.engine(),
-        on_event=sampled.hear,
     )
     if answer.status == "stopped_budget":
         assert answer.error

@@ -48,7 +48,7 @@ async def quote_evaluation(
 
 async def _of(task: Task, typical: Mapping[str, Typical]) -> Quote:
     system, question = task.system, task.question
-    pool, planner = system.pool, system.planner
+    pool, planner = system.pool, task.planner
     request = PlanRequest(
         question=question.text, pool=pool, rules=PlanRules(workers=len(pool.workers), max_steps=system.max_steps)
     )

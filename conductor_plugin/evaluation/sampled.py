@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from conductor_plugin.context import WorkerReply, build_messages
@@ -11,40 +11,39 @@ from conductor_plugin.evaluation.store import Store
 from conductor_plugin.graph import CallStep
 from conductor_plugin.planners.base import Planner, PlanRequest, Proposal, propose_once
 from conductor_plugin.policy import with_retries
-from conductor_plugin.rounds import PLANNER_RETRIES, Engine, PlanReady
+from conductor_plugin.rounds import PLANNER_RETRIES, Engine
 from conductor_plugin.step import StepJob, StepResult, request_for, run_step_with_retries
 from conductor_plugin.worker_spec import digest
+
+MOST_REPEATS = 1000
 
 
 @dataclass
 class Sampled:
     """One system's run on one question, in one repeat.
 
-    Repeats draw samples of their own: repeat r of a plan that takes n samples of a call has the samples n·r to
-    n·r + n - 1. So the single worker's repeat r is the very sample r that all other systems see.
+    Repeats draw samples of their own: a plan's sample i of a call is, in repeat r, the sample r + i · MOST_REPEATS. So
+    no two repeats share one, whatever each of them plans, and the single worker's repeat r is the very sample r that
+    all other systems see.
     """
 
     store: Store
     repeat: int = 0
     planning_s: float = 0.0
-    _samples: int = 1
 
     def engine(self) -> Engine:
         """How `conduct` plans and steps."""
         return Engine(propose=self.propose, step=self.step)
 
-    def hear(self, event: object) -> None:
-        """Listen to the run: how many samples of one call its plan takes."""
-        if isinstance(event, PlanReady):
-            self._samples = 1 + max((step.sample for step in event.steps if isinstance(step, CallStep)), default=0)
-
     async def step(self, job: StepJob, visible: Sequence[StepResult]) -> StepResult:
         """Execute the step, unless the store has its sample."""
-        if job.worker is None:
+        if job.worker is None or not isinstance(job.step, CallStep):  # a reduce step has no worker, and costs nothing
             return await run_step_with_retries(job, visible)
+        sample = self.repeat + job.step.sample * MOST_REPEATS
+        # The worker is told as well: a local model's seed hangs on it.
+        worker, job = job.worker.key, replace(job, step=job.step.model_copy(update={"sample": sample}))
         request = request_for(job, visible)
-        sample = self.repeat * self._samples + request.sample
-        worker, messages = job.worker.key, digest([m.model_dump() for m in build_messages(request)], 64)
+        messages = digest([m.model_dump() for m in build_messages(request)], 64)
         key = digest([worker, messages, sample], 64)
 
         async def pay() -> dict[str, Any]:

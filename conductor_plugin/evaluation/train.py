@@ -39,9 +39,7 @@ class Trials:
         """One run. BudgetError if the budget does not allow it."""
         sampled = Sampled(self._store, repeat)
         async with self._slots:
-            answer = await conduct(
-                text, pool=self._pool, planner=planner, engine=sampled.engine(), on_event=sampled.hear
-            )
+            answer = await conduct(text, pool=self._pool, planner=planner, engine=sampled.engine())
         if answer.status == "stopped_budget":
             assert answer.error
             raise BudgetError(answer.error.message, code=answer.error.code)

@@ -19,6 +19,7 @@ from conductor_plugin.evaluation.evaluate import System, Task, evaluate, tasks_o
 from conductor_plugin.evaluation.ledger import Ledger
 from conductor_plugin.evaluation.report import write_report
 from conductor_plugin.evaluation.rows import Row
+from conductor_plugin.evaluation.sampled import MOST_REPEATS
 from conductor_plugin.evaluation.store import Store
 from conductor_plugin.evaluation.systems import make_systems
 from conductor_plugin.grading.graders import Graders
@@ -123,8 +124,8 @@ def prepare_tasks(
     """The rows to make. InputError for whatever can be seen to be wrong before anything is paid for."""
     if data and len(benchmarks) != 1:
         raise InputError("data is a file of one benchmark; name that one alone", code="bad_option")
-    if repeats < 1:
-        raise InputError(f"repeats is at least 1, not {repeats}", code="bad_option")
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise InputError(f"repeats is at least 1 and at most {MOST_REPEATS}, not {repeats}", code="bad_option")
     pool.check_keys()
     chosen: list[System] = make_systems(pool, systems, blind=blind)
     questions: list[Question] = []

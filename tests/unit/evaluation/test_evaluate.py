@@ -19,6 +19,7 @@ from conductor_plugin.models import Frozen
 from conductor_plugin.plan import Plan, render_plan
 from conductor_plugin.planners import make_planner
 from conductor_plugin.planners.base import PlanRequest, Proposal
+from tests.unit import workbench
 from tests.unit.test_budget import llm_pool
 from tests.upstream import Delay, Status, Text, Upstream
 
@@ -85,14 +86,54 @@ def pool(upstream):
 async def test_samples_are_shared_and_paid_once(store, pool, upstream):
     rows = await evaluate(tasks_of(systems(pool), QUESTIONS, 2), store=store, grader=Exact())
     assert len(rows) == 3 * 6 * 2
-    # A question and repeat: three samples, of which single has the first, and the chain's second step. In repeat 1
-    # single has sample 1, which is one of the sampler's in repeat 0.
+    # A question and repeat: three samples, of which single has the first, and the chain's second step.
     models = Counter(request.body["model"] for request in upstream.requests)
     assert models == {"m": 6 * (3 + 3), "other": 6 * 2}
     assert [row.calls for row in rows[:3]] == [1, 3, 2]
     assert [row.topology for row in rows[:3]] == ["one step", "verify", "chain"]
     assert rows[0].cost_usd > 0
     assert rows[0].critical_path_s > 0
+
+
+class Counting(Frozen):
+    """A plan by lot: so many samples of one worker as the seed says, told apart by their index."""
+
+    seed: int = 0
+    tries: int = 1
+    name: str = "counting"
+
+    async def propose(self, request: PlanRequest) -> Proposal:
+        return Proposal(
+            steps=(*(CallStep(worker=0, sample=i) for i in range(3 - self.seed)), ReduceStep(reduce="majority"))
+        )
+
+
+async def test_repeats_share_no_sample_whatever_each_plans(store, pool, upstream):
+    rows = await evaluate(tasks_of([System("c", Counting(), pool)], QUESTIONS[:1], 3), store=store, grader=Exact())
+    assert [row.calls for row in rows] == [3, 2, 1]
+    assert len(upstream.requests) == 6
+
+
+async def test_a_worker_is_told_which_sample_it_is(store):
+    """A local model draws by it: else all repeats of it would be one."""
+    workbench.reset()
+    own = workbench.pool_of("ok")
+    await evaluate(tasks_of([System("s", Sampler(), own)], QUESTIONS[:1], 2), store=store, grader=Exact())
+    assert sorted(request.sample for _, request in workbench.CALLS) == [0, 1, 1000, 1001, 2000, 2001]
+
+
+@pytest.mark.parametrize("name", ["random", "moa", "masrouter", "trinity"])
+async def test_what_is_drawn_by_lot_is_drawn_anew_in_each_repeat(store, tmp_path, name):
+    def systems():
+        pool = workbench.pool_of(*(f"scripted:{i}" for i in range(5)))
+        return [System(name, make_planner(pool, name), pool)]
+
+    elsewhere = Store(f"sqlite:///{tmp_path / 'elsewhere.sqlite'}")
+    rows = await evaluate(tasks_of(systems(), QUESTIONS[:2], 8), store=store, grader=Exact())
+    for question in {row.question for row in rows}:
+        assert len({row.workers for row in rows if row.question == question}) > 2
+    again = await evaluate(tasks_of(systems(), QUESTIONS[:2], 8), store=elsewhere, grader=Exact())
+    assert [row.workers for row in again] == [row.workers for row in rows]
 
 
 async def test_a_second_run_asks_nobody_and_gives_the_same_rows(store, pool, upstream):
