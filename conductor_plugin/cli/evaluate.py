@@ -29,7 +29,7 @@ from conductor_plugin.errors import InputError
     "--store", metavar="URL", help="The sample store. Default: $CONDUCTOR_STORE, or SQLite in $CONDUCTOR_HOME."
 )
 @click.option("--retry-failed", is_flag=True, help="Make rows anew that failed for their infrastructure.")
-@click.option("--quote", "quote_only", is_flag=True, help="Print what it may take, and run nothing.")
+@click.option("--quote", "quote_only", is_flag=True, help="Print what it may take, and ask nobody.")
 @click.option("--out", "folder", default="evaluation", show_default=True, metavar="DIR", help="Where the report goes.")
 @json_option
 def evaluate(store: str | None, quote_only: bool, as_json: bool, pool_file: str | None, **given: Any) -> int:
@@ -56,6 +56,7 @@ def _quote(pool_file: str | None, as_json: bool, **given: Any) -> int:
     from conductor_plugin.calls import typical_calls
     from conductor_plugin.evaluation.evaluate import missing_tasks
     from conductor_plugin.evaluation.quote import quote_evaluation
+    from conductor_plugin.evaluation.references import only_gradeable
     from conductor_plugin.evaluation.store import Store
     from conductor_plugin.on_prefect.blocks import resolve_pool
     from conductor_plugin.on_prefect.evaluate import prepare_tasks
@@ -64,8 +65,10 @@ def _quote(pool_file: str | None, as_json: bool, **given: Any) -> int:
     async def offer() -> Any:
         pool = (await resolve_pool(pool_file)).subset(given["only"], given["exclude"])
         names = ("benchmarks", "systems", "data", "repeats", "limit", "seed", "blind")
-        tasks = prepare_tasks(pool, **{name: given[name] for name in names})
-        left = missing_tasks(tasks, Store(os.environ.get("CONDUCTOR_STORE")), retry_failed=given["retry_failed"])
+        store = Store(os.environ.get("CONDUCTOR_STORE"))
+        prepared = prepare_tasks(pool, **{name: given[name] for name in names})
+        tasks, _ = await only_gradeable(prepared, store, os.cpu_count() or 1)
+        left = missing_tasks(tasks, store, retry_failed=given["retry_failed"])
         return await quote_evaluation(left, typical_calls(pool), concurrency=given["concurrency"])
 
     found = asyncio.run(offer())

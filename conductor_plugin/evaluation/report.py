@@ -6,6 +6,7 @@ from pathlib import Path
 
 from conductor_plugin.evaluation.advice import advice
 from conductor_plugin.evaluation.reference import reference_tables
+from conductor_plugin.evaluation.references import References, reference_failures
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.evaluation.statistics import (
     SINGLE,
@@ -149,10 +150,13 @@ def _workers(rows: Sequence[Row]) -> list[Table]:
     )
 
 
-def write_report(rows: Sequence[Row], folder: Path, *, title: str, plots: bool = True) -> list[Path]:
+def write_report(
+    rows: Sequence[Row], folder: Path, *, title: str, references: Sequence[References] = (), plots: bool = True
+) -> list[Path]:
     """Write `rows.jsonl`, `report.md`, `report.html`, a CSV file for each table, and the plots; what was written."""
     folder.mkdir(parents=True, exist_ok=True)
-    tables, sentences = report_tables(rows), advice(grouped(rows))
+    tables = [*report_tables(rows), *reference_failures(references)]
+    sentences = [*(found.sentence for found in references), *advice(grouped(rows))]
     files = {
         "rows.jsonl": "".join(f"{row.model_dump_json()}\n" for row in rows),
         "report.md": _document(title, sentences, tables),

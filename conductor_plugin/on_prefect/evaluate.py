@@ -17,6 +17,7 @@ from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import InputError
 from conductor_plugin.evaluation.evaluate import System, Task, evaluate, tasks_of
 from conductor_plugin.evaluation.ledger import Ledger
+from conductor_plugin.evaluation.references import References, only_gradeable
 from conductor_plugin.evaluation.report import write_report
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.evaluation.sampled import MOST_REPEATS
@@ -88,20 +89,22 @@ async def conductor_evaluate(
     members = (await resolve_pool(pool)).subset(tuple(only), tuple(exclude))
     store = Store(os.environ.get(STORE_URL))
     try:
-        tasks = prepare_tasks(members, benchmarks, systems, data, repeats, limit, seed, blind)
+        prepared = prepare_tasks(members, benchmarks, systems, data, repeats, limit, seed, blind)
+        running: Any = run_references
+        # `hidden`: Prefect looks for other tasks' results in a task's inputs, through all the questions.
+        tasks, references = await running(hidden(prepared), hidden(store))
         budget = None
         if budget_usd is not None:
             for system in {task.system.name: task.system for task in tasks}.values():
                 check_priced(system.pool, system.planner)
             name = digest([list(benchmarks), list(systems), members.fingerprint, data, repeats, limit, seed, blind])
             budget = Ledger(budget_usd, store, name)
-        # `hidden`: Prefect looks for other tasks' results in a task's inputs, through all the questions.
         answering: Any = answer_all
         rows = await answering(hidden(tasks), hidden(store), concurrency, hidden(budget), retry_failed)
     finally:
         store.close()
     reporting: Any = report_all
-    await reporting(hidden(rows), folder)
+    await reporting(hidden(rows), hidden(references), folder)
     return EvaluationSummary(
         rows=len(rows),
         right=sum(row.outcome == "right" for row in rows),
@@ -134,6 +137,12 @@ def prepare_tasks(
     return tasks_of(chosen, questions, repeats)
 
 
+@task(name="run references", persist_result=False)
+async def run_references(tasks: Sequence[Task], store: Store) -> tuple[list[Task], list[References]]:
+    """Before anybody is asked: which questions of code benchmarks can be graded here."""
+    return await only_gradeable(tasks, store, os.cpu_count() or 1)
+
+
 @task(name="answer and grade", persist_result=False)
 async def answer_all(
     tasks: Sequence[Task], store: Store, concurrency: int, budget: Ledger | None, retry_failed: bool
@@ -154,10 +163,12 @@ async def answer_all(
 
 
 @task(name="report", persist_result=False)
-async def report_all(rows: Sequence[Row], folder: str) -> None:
+async def report_all(rows: Sequence[Row], references: Sequence[References], folder: str) -> None:
     """Write the report, and show its text and its plots in Prefect."""
     benchmarks = ", ".join(dict.fromkeys(row.benchmark for row in rows))
-    written = await asyncio.to_thread(write_report, rows, Path(folder), title=f"Evaluation: {benchmarks}")
+    written = await asyncio.to_thread(
+        write_report, rows, Path(folder), title=f"Evaluation: {benchmarks}", references=references
+    )
     text = (Path(folder) / "report.md").read_text(encoding="utf-8")
     await acreate_markdown_artifact(
         text[:_LARGEST_ARTIFACT], key=ARTIFACT_KEY, description="The report of an evaluation"

@@ -13,6 +13,9 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from conductor_plugin.errors import BudgetError, InputError
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.on_prefect.evaluate import ARTIFACT_KEY, conductor_evaluate
+from conductor_plugin.sandbox import probe
+from tests.sandbox.machine import MUST
+from tests.unit.benchmarks.rows import HUMANEVAL
 from tests.upstream import Status, Text
 
 pytestmark = pytest.mark.prefect
@@ -41,6 +44,21 @@ async def test_tools_on_generated_questions(prefect_sqlite, tmp_path):
     await conductor_evaluate(**parameters, folder=str(tmp_path / "two"))
     first, second = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert first == second
+
+
+async def test_a_question_whose_reference_fails_here_is_neither_asked_nor_counted(prefect_sqlite, tmp_path):
+    if not probe().safe:
+        (pytest.fail if MUST else pytest.skip)(probe().sentence)
+    lacking = {**HUMANEVAL, "task_id": "HumanEval/4", "canonical_solution": "    import no_such_library\n"}
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, (HUMANEVAL, lacking))))
+    parameters = {"benchmarks": ["humaneval"], "data": str(tmp_path / "rows.jsonl"), "systems": ["single:text"]}
+    for name in ("one", "two"):
+        summary = await conductor_evaluate(**parameters, folder=str(tmp_path / name))
+        assert summary.rows == 1
+    first, second = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert first == second
+    assert "humaneval: 1 of 2 gradeable here" in first["report.md"].decode()
+    assert "No module named 'no_such_library'" in first["report.md"].decode()
 
 
 LLM = {"kind": "llm", "retries": 0, "price": {"input": 0.0, "output": 1e6}, "params": {"max_tokens": 10}}
