@@ -23,6 +23,7 @@ from conductor_plugin.errors import InputError
 @click.option("--limit", type=click.IntRange(min=1), help="How many questions of each benchmark.")
 @click.option("--seed", default=0, show_default=True, help="Which questions.")
 @click.option("--blind", is_flag=True, help="Show a prompted planner ordinals alone.")
+@click.option("--judge", metavar="NAME", help="A worker that judges short answers too, beside the rules (RLPR).")
 @click.option("--concurrency", default=64, show_default=True, type=click.IntRange(1, 10_000))
 @click.option("--budget-usd", type=Positive(), help="Hard cap over this run and all that resume it.")
 @click.option(
@@ -47,14 +48,16 @@ def evaluate(store: str | None, quote_only: bool, as_json: bool, pool_file: str 
         )
         return 0
     print(_first_lines(Path(summary.report)))
-    cost = "unknown" if summary.cost_usd is None else f"{summary.cost_usd:.4f}"
-    print(f"{summary.rows} rows, {summary.right} right, {summary.failed} failed, USD {cost}; in {summary.report}")
+    cost, judge = ("unknown" if usd is None else f"{usd:.4f}" for usd in (summary.cost_usd, summary.judge_usd))
+    costs = f"USD {cost}, the judge's {judge}" if given["judge"] else f"USD {cost}"
+    print(f"{summary.rows} rows, {summary.right} right, {summary.failed} failed, {costs}; in {summary.report}")
     return 0
 
 
 def _quote(pool_file: str | None, as_json: bool, **given: Any) -> int:
     from conductor_plugin.calls import typical_calls
     from conductor_plugin.evaluation.evaluate import missing_tasks
+    from conductor_plugin.evaluation.judge import judge_of
     from conductor_plugin.evaluation.quote import quote_evaluation
     from conductor_plugin.evaluation.references import only_gradeable
     from conductor_plugin.evaluation.store import Store
@@ -63,13 +66,15 @@ def _quote(pool_file: str | None, as_json: bool, **given: Any) -> int:
     from conductor_plugin.quote import range_lines
 
     async def offer() -> Any:
-        pool = (await resolve_pool(pool_file)).subset(given["only"], given["exclude"])
+        whole = await resolve_pool(pool_file)
+        pool = whole.subset(given["only"], given["exclude"])
+        judge = judge_of(whole, given["judge"]) if given["judge"] else None
         names = ("benchmarks", "systems", "data", "repeats", "limit", "seed", "blind")
         store = Store(os.environ.get("CONDUCTOR_STORE"))
-        prepared = prepare_tasks(pool, **{name: given[name] for name in names})
+        prepared = prepare_tasks(pool, **{name: given[name] for name in names}, judge=judge)
         tasks, _ = await only_gradeable(prepared, store, os.cpu_count() or 1)
         left = missing_tasks(tasks, store, retry_failed=given["retry_failed"])
-        return await quote_evaluation(left, typical_calls(pool), concurrency=given["concurrency"])
+        return await quote_evaluation(left, typical_calls(whole), concurrency=given["concurrency"])
 
     found = asyncio.run(offer())
     if as_json:

@@ -9,6 +9,7 @@ from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.budget import BUDGET, Budget
 from conductor_plugin.conduct import conduct
 from conductor_plugin.errors import BudgetError
+from conductor_plugin.evaluation.judge import Judged, ask_judge, can_judge
 from conductor_plugin.evaluation.rows import Row, make_row
 from conductor_plugin.evaluation.sampled import Sampled, settings_of
 from conductor_plugin.evaluation.store import Store
@@ -40,11 +41,12 @@ class Grader(Protocol):
 
 @dataclass(frozen=True)
 class Task:
-    """One row to make."""
+    """One row to make; `judge` is the pool of the worker that is asked for a second judgement, of itself alone."""
 
     system: System
     question: Question
     repeat: int
+    judge: Pool | None = None
 
     @property
     def planner(self) -> Planner:
@@ -68,14 +70,22 @@ class Task:
                 limits,
                 self.question.model_dump(),
                 self.repeat,
+                *([self.judge.workers[0].key] if self.judge else []),
             ],
             64,
         )
 
 
-def tasks_of(systems: Sequence[System], questions: Sequence[Question], repeats: int) -> list[Task]:
+def tasks_of(
+    systems: Sequence[System], questions: Sequence[Question], repeats: int, judge: Pool | None = None
+) -> list[Task]:
     """All rows to make: question by question, so that systems share samples while they are fresh."""
-    return [Task(s, q, repeat) for repeat in range(repeats) for q in questions for s in systems]
+    return [
+        Task(s, q, repeat, judge if can_judge(q) else None)
+        for repeat in range(repeats)
+        for q in questions
+        for s in systems
+    ]
 
 
 async def evaluate(
@@ -123,7 +133,11 @@ def missing_tasks(tasks: Sequence[Task], store: Store, *, retry_failed: bool = F
 
 def _stored(tasks: Sequence[Task], store: Store, retry_failed: bool) -> dict[str, dict[str, Any]]:
     there = store.get_many("result", [task.key for task in tasks])
-    return {key: row for key, row in there.items() if not (retry_failed and row["outcome"] == "failed")}
+    return {
+        key: row
+        for key, row in there.items()
+        if not (retry_failed and "failed" in (row["outcome"], row.get("judgement")))
+    }
 
 
 async def _row(task: Task, store: Store, grader: Grader) -> Row:
@@ -142,6 +156,11 @@ async def _row(task: Task, store: Store, grader: Grader) -> Row:
         raise BudgetError(answer.error.message, code=answer.error.code)
     verdict = await judged(question, answer.answer or "", store, grader) if answer.status == "completed" else None
     row = make_row(system.name, question, task.repeat, answer, verdict, sampled)
+    if task.judge and row.outcome != "failed":
+        said = Judged(judgement="wrong")  # where there is no answer, there is nothing to ask
+        if answer.status == "completed":
+            said = await ask_judge(task.judge, question, answer.answer or "", store)
+        row = row.model_copy(update={"judgement": said.judgement, "judge_usd": said.cost_usd})
     await store.areplace("result", task.key, row.model_dump(mode="json"), question=digest(question.id))
     return row
 

@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
+from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.calls import Typical
 from conductor_plugin.evaluation.evaluate import Task
+from conductor_plugin.evaluation.judge import LONGEST, judge_prompt
 from conductor_plugin.graph import CallStep, compile_steps, plan_steps
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.planners.prompted import PromptedPlanner
+from conductor_plugin.pool import Pool
 from conductor_plugin.quote import Quote, Range, quote, sum_of
+
+FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
 
 
 class EvaluationQuote(Frozen):
@@ -33,16 +38,14 @@ async def quote_evaluation(
     call of the cheapest worker, at most `tries` plans and `max_steps` calls of the dearest one, each seeing all others.
     """
     quotes = [await _of(task, typical) for task in tasks]
+    quotes += [_judging(task.question, task.judge, typical) for task in tasks if task.judge]
     seconds = [offer.critical_path_s for offer in quotes]
     working = None if None in seconds else sum(second for second in seconds if second is not None)
     return EvaluationQuote(
         rows=len(tasks),
         hours=None if working is None else working / min(concurrency, max(len(tasks), 1)) / 3600,
         unknown=tuple(dict.fromkeys(sentence for offer in quotes for sentence in offer.unknown)),
-        **{
-            name: sum_of([getattr(offer, name) for offer in quotes])
-            for name in ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
-        },
+        **{name: sum_of([getattr(offer, name) for offer in quotes]) for name in FIGURES},
     )
 
 
@@ -79,6 +82,19 @@ def _bounds(task: Task, request: PlanRequest, typical: Mapping[str, Typical]) ->
         cost_usd=spread("cost_usd", planning),
         critical_path_s=None,
         unknown=(f"what {task.system.name} will plan is not known before",),
+    )
+
+
+def _judging(question: Question, judge: Pool, typical: Mapping[str, Typical]) -> Quote:
+    """Of asking the judge about an answer of whatever length."""
+    step = compile_steps([CallStep(worker=0)])
+    least, most = (
+        quote(step, pool=judge, question=judge_prompt(question, answer), typical=typical)
+        for answer in ("", "\0" * LONGEST)  # no character is longer in JSON
+    )
+    lows = {name: getattr(least, name).low for name in FIGURES}
+    return most.model_copy(
+        update={name: getattr(most, name).model_copy(update={"low": lows[name]}) for name in FIGURES}
     )
 
 

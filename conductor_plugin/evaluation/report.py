@@ -15,6 +15,7 @@ from conductor_plugin.evaluation.statistics import (
     best_single,
     by_position,
     difference,
+    judged_marks,
     marks,
     mean_of,
     means,
@@ -46,6 +47,7 @@ def report_tables(rows: Sequence[Row]) -> list[Table]:
             _costs(benchmark, systems, marked),
             _shapes(benchmark, systems),
             *_levels(benchmark, systems),
+            *_judged(benchmark, systems),
         ]
     return [*tables, *_workers(rows), *reference_tables()]
 
@@ -131,6 +133,36 @@ def _levels(benchmark: str, systems: dict[str, list[Row]]) -> list[Table]:
         lines["accuracy"].append([system, *(one.mean if one else None for one in found)])
         lines["steps"].append([system, *(mean_of(some, "steps") if some else None for some in chosen)])
     return [Table(f"{benchmark}: {what} by level", ("system", *levels), lines[what]) for what in lines]
+
+
+def _judged(benchmark: str, systems: dict[str, list[Row]]) -> list[Table]:
+    """The grader's rules and the worker as a judge, side by side on the answers that both judged."""
+    lines: list[list[Cell]] = []
+    for system, rows in systems.items():
+        asked = [row for row in rows if row.judgement is not None]
+        both = [row for row in asked if row.judgement in ("right", "wrong")]
+        if asked:
+            rule, judge = accuracy(marks(both)), accuracy(judged_marks(both))
+            agree = sum((row.outcome == "right") == (row.judgement == "right") for row in both)
+            counts = [sum(row.judgement == what for row in asked) for what in ("unclear", "failed")]
+            found = (rule.mean, judge.mean, judge.by_question, agree / len(both)) if rule and judge else (None,) * 4
+            lines.append([system, *found, len(both), *counts, mean_of(asked, "judge_usd")])
+    header = (
+        "system",
+        "by rule",
+        "by judge",
+        "se by question",
+        "agree",
+        "answers",
+        "unclear",
+        "judge failed",
+        "judge USD",
+    )
+    note = (
+        "All other tables are by rule alone. Both accuracies are of the answers on which the judge said yes or no; its "
+        "price is a mean per answer and in no other figure."
+    )
+    return [Table(f"{benchmark}: by rule and by a worker as judge", header, lines, note=note)] if lines else []
 
 
 def _workers(rows: Sequence[Row]) -> list[Table]:

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from conductor_plugin.benchmarks.question import Question
+from conductor_plugin.evaluation.judge import Judgement
 from conductor_plugin.evaluation.sampled import Sampled
 from conductor_plugin.grading.verdict import Verdict
 from conductor_plugin.models import Frozen
@@ -24,6 +25,9 @@ class Row(Frozen):
 
     `failed`: infrastructure, of a worker or of the grader; it counts neither as right nor as wrong. `no_plan`
     counts as wrong. `workers` are those of the steps that were run, by position.
+
+    `judgement` is what a worker as a second judge says (None: it was not to judge), `judge_usd` what asking it took;
+    neither is in `outcome` or `cost_usd`.
     """
 
     system: str
@@ -47,6 +51,8 @@ class Row(Frozen):
     planner_valid: int = 0
     workers: tuple[str, ...] = ()
     topology: Topology = "none"
+    judgement: Judgement | None = None
+    judge_usd: float | None = 0.0
 
 
 def make_row(

@@ -43,6 +43,15 @@ def marks(rows: Iterable[Row]) -> dict[str, dict[int, float]]:
     return dict(found)
 
 
+def judged_marks(rows: Iterable[Row]) -> dict[str, dict[int, float]]:
+    """The same as a worker judged it, of the rows on which it said yes or no."""
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        if row.judgement in ("right", "wrong"):
+            found[row.question][row.repeat] = float(row.judgement == "right")
+    return dict(found)
+
+
 def accuracy(given: Marks) -> Accuracy | None:
     """None where there is nothing to judge. Questions weigh alike, however many of their repeats failed."""
     if not given:

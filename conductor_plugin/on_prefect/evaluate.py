@@ -16,6 +16,7 @@ from conductor_plugin import benchmarks as sets
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import InputError
 from conductor_plugin.evaluation.evaluate import System, Task, evaluate, tasks_of
+from conductor_plugin.evaluation.judge import can_judge, judge_of
 from conductor_plugin.evaluation.ledger import Ledger
 from conductor_plugin.evaluation.references import References, only_gradeable
 from conductor_plugin.evaluation.report import write_report
@@ -27,6 +28,7 @@ from conductor_plugin.grading.graders import Graders
 from conductor_plugin.models import Frozen
 from conductor_plugin.on_prefect.blocks import resolve_pool
 from conductor_plugin.options import Positive
+from conductor_plugin.planners.single import SingleWorker
 from conductor_plugin.pool import Pool
 from conductor_plugin.pricing import check_priced
 from conductor_plugin.receipt import total
@@ -49,6 +51,7 @@ class EvaluationSummary(Frozen):
     failed: int
     cost_usd: float | None
     report: str
+    judge_usd: float | None = 0.0
 
 
 @flow(name="conductor-evaluate", persist_result=True, result_serializer="json")
@@ -63,6 +66,7 @@ async def conductor_evaluate(
     limit: int | None = None,
     seed: int = 0,
     blind: bool = False,
+    judge: str | None = None,
     concurrency: int = 64,
     budget_usd: Positive | None = None,
     retry_failed: bool = False,
@@ -81,15 +85,19 @@ async def conductor_evaluate(
         limit: How many questions of each benchmark. Default: all.
         seed: Which questions, and in which order their options stand.
         blind: Show a prompted planner ordinals alone.
+        judge: A worker of the pool (also one that is left out) that says beside the grader's rules whether a short
+            answer is right; it alone is shown what is right.
         concurrency: How many answers are in progress at a time.
         budget_usd: A hard cap over this run and all that resume it.
         retry_failed: Make rows anew that failed for their infrastructure.
         folder: Where the report is written.
     """
-    members = (await resolve_pool(pool)).subset(tuple(only), tuple(exclude))
+    whole = await resolve_pool(pool)
+    members = whole.subset(tuple(only), tuple(exclude))
+    referee = judge_of(whole, judge) if judge else None
     store = Store(os.environ.get(STORE_URL))
     try:
-        prepared = prepare_tasks(members, benchmarks, systems, data, repeats, limit, seed, blind)
+        prepared = prepare_tasks(members, benchmarks, systems, data, repeats, limit, seed, blind, referee)
         running: Any = run_references
         # `hidden`: Prefect looks for other tasks' results in a task's inputs, through all the questions.
         tasks, references = await running(hidden(prepared), hidden(store))
@@ -97,8 +105,11 @@ async def conductor_evaluate(
         if budget_usd is not None:
             for system in {task.system.name: task.system for task in tasks}.values():
                 check_priced(system.pool, system.planner)
-            name = digest([list(benchmarks), list(systems), members.fingerprint, data, repeats, limit, seed, blind])
-            budget = Ledger(budget_usd, store, name)
+            given = [list(benchmarks), list(systems), members.fingerprint, data, repeats, limit, seed, blind]
+            if referee:
+                check_priced(referee, SingleWorker(worker=referee.workers[0].name))
+                given.append(referee.fingerprint)
+            budget = Ledger(budget_usd, store, digest(given))
         answering: Any = answer_all
         rows = await answering(hidden(tasks), hidden(store), concurrency, hidden(budget), retry_failed)
     finally:
@@ -111,6 +122,7 @@ async def conductor_evaluate(
         failed=sum(row.outcome == "failed" for row in rows),
         cost_usd=total([row.cost_usd for row in rows]),
         report=str(Path(folder) / "report.md"),
+        judge_usd=total([row.judge_usd for row in rows]),
     )
 
 
@@ -123,6 +135,7 @@ def prepare_tasks(
     limit: int | None,
     seed: int,
     blind: bool,
+    judge: Pool | None = None,
 ) -> list[Task]:
     """The rows to make. InputError for whatever can be seen to be wrong before anything is paid for."""
     if data and len(benchmarks) != 1:
@@ -134,7 +147,15 @@ def prepare_tasks(
     questions: list[Question] = []
     for name in benchmarks:
         questions += sets.load(name, data=Path(data) if data else None, limit=limit, seed=seed)
-    return tasks_of(chosen, questions, repeats)
+    if judge:
+        judge.check_keys()
+        if not any(map(can_judge, questions)):
+            raise InputError(
+                f"{', '.join(benchmarks)}: no question has a short answer in words or figures, so that the judge has "
+                "nothing to do; leave it out",
+                code="bad_option",
+            )
+    return tasks_of(chosen, questions, repeats, judge)
 
 
 @task(name="run references", persist_result=False)
