@@ -15,7 +15,7 @@ from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.on_prefect.evaluate import ARTIFACT_KEY, conductor_evaluate
 from conductor_plugin.sandbox import probe
 from tests.sandbox.machine import MUST
-from tests.unit.benchmarks.rows import HUMANEVAL
+from tests.unit.benchmarks.rows import HUMANEVAL, RLPR
 from tests.upstream import Status, Text
 
 pytestmark = pytest.mark.prefect
@@ -79,6 +79,20 @@ async def test_the_budget_is_over_all_starts(prefect_sqlite, upstream, tmp_path)
     assert sum(isinstance(request.reply, Text) for request in upstream.requests) == 3
 
 
+async def test_a_judge_that_answers_nothing_is_paid_for_apart(prefect_sqlite, upstream, tmp_path):
+    upstream.script(Text("Answer: five kilometres"), model="a")
+    upstream.script(Text("yes"), model="b")
+    (tmp_path / "rows.jsonl").write_text(json.dumps(RLPR))
+    workers = [{"name": name, "model": f"openai/{name}", "api_base": upstream.base_url, **LLM} for name in "ab"]
+    parameters = {"benchmarks": ["rlpr"], "data": str(tmp_path / "rows.jsonl"), "systems": ["single:a"]}
+    parameters |= {"pool": {"workers": workers}, "exclude": ["b"], "judge": "b", "budget_usd": 100}
+    for _ in range(2):
+        summary = await conductor_evaluate(**parameters, folder=str(tmp_path / "out"))
+        assert (summary.rows, summary.right, summary.cost_usd, summary.judge_usd) == (1, 0, 3, 1)
+    assert [request.body["model"] for request in upstream.requests] == ["a", "b"]
+    assert "| single:a | 0.000 | 1.000 |" in (tmp_path / "out" / "report.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -89,6 +103,8 @@ async def test_the_budget_is_over_all_starts(prefect_sqlite, upstream, tmp_path)
         ({"benchmarks": ["math500", "mmlu"], "data": "x.jsonl"}, "bad_option"),
         ({"benchmarks": ["math500"], "data": "/nowhere.jsonl"}, "data_unreadable"),
         ({"repeats": 0}, "bad_option"),
+        ({"judge": "nobody"}, "pool_unknown_worker"),
+        ({"benchmarks": ["humaneval"], "judge": "text"}, "bad_option"),  # code is for its tests alone
     ],
     ids=str,
 )
