@@ -98,18 +98,18 @@ async def conductor_evaluate(
     store = Store(os.environ.get(STORE_URL))
     try:
         prepared = prepare_tasks(members, benchmarks, systems, data, repeats, limit, seed, blind, referee)
-        running: Any = run_references
-        # `hidden`: Prefect looks for other tasks' results in a task's inputs, through all the questions.
-        tasks, references = await running(hidden(prepared), hidden(store))
         budget = None
         if budget_usd is not None:
-            for system in {task.system.name: task.system for task in tasks}.values():
+            for system in {task.system.name: task.system for task in prepared}.values():
                 check_priced(system.pool, system.planner)
             given = [list(benchmarks), list(systems), members.fingerprint, data, repeats, limit, seed, blind]
             if referee:
                 check_priced(referee, SingleWorker(worker=referee.workers[0].name))
                 given.append(referee.fingerprint)
             budget = Ledger(budget_usd, store, digest(given))
+        running: Any = run_references
+        # `hidden`: Prefect looks for other tasks' results in a task's inputs, through all the questions.
+        tasks, references = await running(hidden(prepared), hidden(store))
         answering: Any = answer_all
         rows = await answering(hidden(tasks), hidden(store), concurrency, hidden(budget), retry_failed)
     finally:
