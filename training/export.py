@@ -5,7 +5,6 @@ the torch model.
 """
 
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -124,8 +123,8 @@ def _check_alike(model: Any, tokenizer: Any, made: Path, facts: Manifest, reques
         there = torch_greedy(model, ids, facts.decoding)
         if here != there:
             raise InputError(
-                f"the exported model plans {request.question!r} otherwise than torch: {decoder.text(here)!r} instead of "
-                f"{decoder.text(there)!r}; export it in fp32",
+                f"the exported model plans {request.question!r} otherwise than torch: {decoder.text(here)!r} instead "
+                f"of {decoder.text(there)!r}; export it in fp32",
                 code="export_unlike",
             )
 

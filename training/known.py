@@ -1,7 +1,8 @@
-"""Fit which families of questions a planner knows (`conductor_plugin.planners.known`), and measure how often it errs."""
+"""Fit which families of questions a planner knows (`conductor_plugin.planners.known`), and how often that errs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from conductor_plugin.errors import InputError
 from conductor_plugin.planners.known import Family, Known, Rates, cosine, unit, wording
@@ -54,7 +55,7 @@ def _family(texts: Sequence[str], strangers: Sequence[Mapping[str, float]]) -> F
     first, last = _parts(texts)
     total: Counter[str] = Counter()
     for text in texts[:first]:
-        total.update(wording(text))  # type: ignore[arg-type]
+        total.update(wording(text))
     # Largest first, equal ones by name: the same questions make the same file.
     largest = sorted(total.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]
     mean = {feature: round(value, 6) for feature, value in unit(dict(largest)).items()}
@@ -70,7 +71,7 @@ def _threshold(own: Sequence[float], strangers: Sequence[float]) -> float:
     """
     values = sorted({*own, *strangers})
     best = max(
-        zip(values, values[1:], strict=False),
+        pairwise(values),
         key=lambda gap: (-round(_errors((gap[0] + gap[1]) / 2, own, strangers), 9), gap[1] - gap[0]),
         default=None,
     )

@@ -10,7 +10,6 @@ from typing import Any
 
 from conductor_plugin.errors import InputError
 
-
 OPSET = 17
 
 

@@ -1,7 +1,8 @@
 """A causal language model in ONNX with its tokenizer: a chat becomes token ids, and token ids a completion.
 
-The graph takes `ids` (1, n) and `past` (2 * layers, 1, heads, p, size): keys and values of the p tokens before, layer by
-layer. It gives `logits` (1, vocabulary) of the token that comes next, and `present`, the cache with the n tokens added.
+The graph takes `ids` (1, n) and `past` (2 * layers, 1, heads, p, size): keys and values of the p tokens before,
+layer by layer. It gives `logits` (1, vocabulary) of the token that comes next, and `present`, the cache with the
+n tokens added.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -58,7 +59,7 @@ class Known(Frozen):
 def wording(text: str) -> dict[str, float]:
     """A text's words and word pairs as a vector of unit length (empty for an empty text); every number is `0`."""
     tokens = _TOKEN.findall(_NUMBER.sub("0", text.lower()))
-    counts = Counter([*tokens, *(f"{left} {right}" for left, right in zip(tokens, tokens[1:], strict=False))])
+    counts = Counter([*tokens, *(f"{left} {right}" for left, right in pairwise(tokens))])
     return unit({feature: 1 + math.log(count) for feature, count in counts.items()})
 
 

@@ -21,6 +21,7 @@ from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners import known
 from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.planners.prompt import build_prompt
+from conductor_plugin.planners.short_prompt import build_short_prompt
 from conductor_plugin.pool import Pool, pool_from
 from conductor_plugin.worker_spec import digest
 
@@ -49,11 +50,13 @@ class FileRecord(Frozen):
 class PromptSettings(Frozen):
     """How training built its prompts: the Conductor's whole prompt as a chat, or the short one as one text."""
 
-    style: Literal["conductor"] = "conductor"
+    style: Literal["conductor", "short"] = "conductor"
     few_shot: str = "default"
 
     def build(self, request: PlanRequest) -> Prompt:
         """The prompt of a request, as in training: ordinals alone."""
+        if self.style == "short":
+            return build_short_prompt(request)
         return build_prompt(request, blind=True, few_shot=self.few_shot)
 
     def digest(self) -> str:
@@ -105,7 +108,7 @@ class Decoding(Frozen):
 class Manifest(Frozen):
     """A trained Conductor's settings and files. `special` are the texts of tokens that its chat template names."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
     run: str
     prompt: PromptSettings
     prompt_digest: str

@@ -59,7 +59,7 @@ def read_model(folder: Path, kind: str) -> "tuple[dict[str, Any], Arrays]":
 
 
 def saved_at(folder: str | Path, file: str = "model.json") -> Saved:
-    """A reference to what was saved in a folder. InputError `planner_unreadable` if nothing was: if `file` is missing."""
+    """A reference to what was saved in a folder. InputError `planner_unreadable` if there is no `file` in it."""
     root = Path(folder).expanduser().resolve()
     if not (root / file).is_file():
         raise InputError(
@@ -67,8 +67,8 @@ def saved_at(folder: str | Path, file: str = "model.json") -> Saved:
             code="planner_unreadable",
         )
     sha = hashlib.sha256()
-    for file in sorted(path for path in root.rglob("*") if path.is_file()):
-        sha.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        sha.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return Saved(path=str(root), digest=sha.hexdigest()[:16])
 
 

@@ -1,4 +1,4 @@
-"""The planner `conductor[:FOLDER]`: a small language model that training taught to conduct one pool (paper, "Training").
+"""The planner `conductor[:FOLDER]`: a small language model that learnt to conduct one pool (paper, "Training").
 
 It runs here on the CPU, by onnxruntime. It knows the pool, the prompt and the kinds of questions of its training, and
 says so where it is asked for anything else: its plan would be nonsense, well written.
