@@ -7,34 +7,27 @@ benchmarks: they teach the format without offering a strategy to copy (paper, "P
 from functools import cache
 from pathlib import Path
 from string import Template
-from typing import Literal
 
 from conductor_plugin.context import NO_ANSWER, Message
 from conductor_plugin.errors import InputError
 from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.receipt import RoundView
 
-Style = Literal["full", "brief"]
 PROMPTS = Path(__file__).parent.parent / "prompts"
 
 
-def build_prompt(
-    request: PlanRequest, *, blind: bool, few_shot: str = "default", style: Style = "full"
-) -> list[Message]:
+def build_prompt(request: PlanRequest, *, blind: bool, few_shot: str = "default") -> list[Message]:
     """The messages for a planner: instructions and examples, the question, then its faulty attempts, if any.
 
     `blind` lists ordinals alone. `few_shot` is the name of a set in `prompts/few_shot`, the path of a .md
-    file, or `none`. The `brief` style, for a planner that learned the format, is the question and the rules
-    in one message of a few dozen tokens, without instructions and examples.
+    file, or `none`.
     """
-    if style == "brief":
-        return [Message(role="user", content=_question(request, blind, "brief.md"))]
     instructions = _read("conductor.md")
     if few_shot != "none":
         instructions = f"{instructions}\n\n{load_few_shot(few_shot)}"
     messages = [
         Message(role="system", content=instructions),
-        Message(role="user", content=_question(request, blind, "request.md")),
+        Message(role="user", content=_question(request, blind)),
     ]
     for fault in request.feedback:
         messages.append(Message(role="assistant", content=fault.completion.strip() or NO_ANSWER))
@@ -60,7 +53,7 @@ def load_few_shot(name: str) -> str:
         ) from None
 
 
-def _question(request: PlanRequest, blind: bool, template: str) -> str:
+def _question(request: PlanRequest, blind: bool) -> str:
     rules = request.rules
     conductor = ""
     if rules.conductor:
@@ -68,7 +61,7 @@ def _question(request: PlanRequest, blind: bool, template: str) -> str:
             f"Model {rules.workers} is you, the Conductor. As the last step it ends this round, and you plan again "
             "with the outputs that its entry of access_list allows.\n"
         )
-    return Template(_read(template)).substitute(
+    return Template(_read("request.md")).substitute(
         models=request.pool.ordinals() if blind else request.pool.described(),
         max_steps=rules.max_steps,
         conductor=conductor,
