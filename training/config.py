@@ -110,13 +110,13 @@ class ColdStart(Frozen):
 
 
 class Gate(Frozen):
-    """The sampled parse rate that GRPO starts from, for every plan length that is sampled; else it refuses, or warns.
+    """The parse rate of `samples` completions that GRPO starts from, for every plan length; else it refuses, or warns.
 
     Below about 0.9 a step the gap between 0 and 0.5 teaches short plans before accuracy speaks.
     """
 
     parse_rate: Share = 0.95
-    questions: Count = 64
+    samples: Count = 256
     refuse: bool = True
 
 
@@ -191,10 +191,13 @@ class Sampling(Frozen):
     """`screen`: so many rollouts a question before the start; those whose valid plans all score alike are left out.
 
     `spare`: so many more questions an iteration, whose groups replace those that all score alike (dynamic sampling).
+    `at_once`: so many groups are sampled in one go, and their workers asked while the next ones are sampled; None: all
+    groups are sampled before the first worker is asked.
     """
 
     screen: Annotated[int, Field(ge=2)] | None = None
     spare: Annotated[int, Field(ge=0)] = 0
+    at_once: Count | None = None
 
 
 class TrainConfig(Frozen):

@@ -56,6 +56,7 @@ def train(
     sampler: "Sampler | None" = None,
     log_probs: "LogProbs | None" = None,
     on_step: Told = lambda step, figures: None,
+    on_note: Callable[[str], None] = lambda sentence: None,
 ) -> Finished:
     """Run GRPO to its end, to a pause, or to the end of its budget.
 
@@ -66,8 +67,10 @@ def train(
         grader: Makes the grader, in the event loop that it is used in; default: `Graders`.
         sampler, log_probs: Faster ones than TRL's, see `trainer`.
         on_step: Told the figures of each step.
+        on_note: Told sentences for a person: what was screened out, a parse rate that is low.
 
-    InputError `not_installed`, `config_changed`, `folder_used`, and those of the pool and the questions.
+    InputError `not_installed`, `config_changed`, `folder_used`, `parse_rate_low`, `nothing_to_learn`, and those of the
+    pool and the questions.
     """
     records = Records(folder)
     records.begin(config, resume=resume)
@@ -75,7 +78,7 @@ def train(
     asked = dict(questions) if questions is not None else load_questions(config.questions).train
     rewarder = make_rewarder(config, pool, asked, folder, grader)
     try:
-        return _train(config, records, rewarder, start or config.model.name, sampler, log_probs, on_step)
+        return _train(config, records, rewarder, start or config.model.name, sampler, log_probs, on_step, on_note)
     finally:
         rewarder.paid.close()
 
@@ -132,15 +135,19 @@ def _train(
     sampler: "Sampler | None",
     log_probs: "LogProbs | None",
     on_step: Told,
+    on_note: Callable[[str], None],
 ) -> Finished:
     try:
         from datasets import Dataset
+        from transformers import PrinterCallback
 
+        from training.before import open_gate, screened
         from training.trainer import ConductorTrainer
     except ImportError as error:
         raise InputError(f"{INSTALL} ({error.name} is missing)", code="not_installed") from None
     if start is None:
         raise InputError("a model from scratch starts from its cold start; give its folder", code="bad_option")
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # rollout_func is young; the tests watch it
     arguments = grpo_arguments(config, records.checkpoints)
     checkpoint = last_checkpoint(records.checkpoints)
     model, tokenizer, adapter = load_model(config, start)
@@ -160,8 +167,14 @@ def _train(
         args=arguments,
         callbacks=[watch],
     )
+    trainer.remove_callback(PrinterCallback)
     records.rewind(_step_of(checkpoint))
     try:
+        if checkpoint is None:
+            open_gate(trainer, on_note)
+        kept = screened(trainer, records.folder)
+        if len(kept) < len(rewarder.questions):
+            trainer.train_dataset = Dataset.from_list(rows(config, rewarder.pool, kept))
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     except BudgetError as error:
         return _ended(trainer, records, "stopped_budget", str(error))

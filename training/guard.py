@@ -17,8 +17,8 @@ Figures = Mapping[str, float]
 def measure(groups: Sequence[Sequence[Outcome]], workers: Sequence[str]) -> dict[str, float]:
     """The figures of one iteration; `groups` are the outcomes of the rollouts of one row each.
 
-    Shares are of 1. `parse_rate/N` is missing where no plan of N steps was written (a plan that cannot be parsed has
-    no length). `worker_entropy` is 1 where all workers are called alike often, 0 where only one is.
+    Shares are of 1. `parse_rate/N` is that of completions that meant to write N steps (`reward.written_length`), and
+    missing where there are none. `worker_entropy` is 1 where all workers are called alike often, 0 where only one is.
     """
     groups = [[outcome for outcome in group if outcome is not NO_FIRST_ROUND] for group in groups]
     outcomes = [outcome for group in groups for outcome in group]
@@ -44,7 +44,17 @@ def measure(groups: Sequence[Sequence[Outcome]], workers: Sequence[str]) -> dict
         "cost_usd": sum(outcome.cost_usd or 0.0 for outcome in outcomes),
         "latency_s": statistics.fmean(outcome.latency_s for outcome in planned) if planned else 0.0,
     }
+    figures |= {f"parse_rate/{n}": _share(*counts) for n, counts in parsed_by_length(outcomes).items()}
     return figures | {f"worker/{name}": _share(called[name], called.total()) for name in workers}
+
+
+def parsed_by_length(outcomes: Sequence[Outcome]) -> dict[int, tuple[int, int]]:
+    """For each length that completions meant to have: how many of them hold a valid plan, and how many there are."""
+    counts: dict[int, tuple[int, int]] = {}
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.length):
+        valid, all_of_them = counts.get(outcome.length, (0, 0))
+        counts[outcome.length] = (valid + outcome.valid, all_of_them + 1)
+    return counts
 
 
 def is_dead(group: Sequence[Outcome]) -> bool:

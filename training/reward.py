@@ -13,8 +13,10 @@ from typing import Any
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.budget import BUDGET, Budget
-from conductor_plugin.errors import BudgetError
+from conductor_plugin.context import Seen
+from conductor_plugin.errors import BudgetError, PlanError
 from conductor_plugin.evaluation.evaluate import Grader
+from conductor_plugin.plan_text import find_lists
 from conductor_plugin.planners.given import GivenPlan
 from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import PlanRecord, RoundView, StepRecord, total
@@ -49,7 +51,8 @@ class Rollout:
 class Outcome:
     """What a rollout came to. `reward` is None where nothing can be said; so is `right` where nothing was judged.
 
-    `latency_s` is the critical path's, `view` what the next round's planner would be shown.
+    `latency_s` is the critical path's, `length` how many steps the completion meant to write (see `written_length`),
+    `view` what the next round's planner would be shown.
     """
 
     reward: float | None
@@ -62,12 +65,13 @@ class Outcome:
     cost_usd: float | None = 0.0
     latency_s: float = 0.0
     workers: tuple[str, ...] = ()
+    length: int = 0
     view: RoundView | None = None
 
     def as_json(self) -> dict[str, Any]:
         """For `rollouts.jsonl`; the reasoning is in the completion already."""
         lists = self.plan.model_dump(mode="json", exclude={"reasoning"}) if self.plan else None
-        names = ("reward", "valid", "right", "error", "answer", "calls", "cost_usd", "latency_s", "workers")
+        names = ("reward", "valid", "right", "error", "answer", "calls", "cost_usd", "latency_s", "workers", "length")
         return {"plan": lists, **{name: getattr(self, name) for name in names}}
 
 
@@ -189,18 +193,32 @@ def _describe(result: RoundResult, rollout: Rollout) -> Outcome:
     """The outcome without its reward. A plan of three empty lists keeps the earlier answer."""
     steps: Sequence[StepRecord] = result.receipt.steps if result.receipt else ()
     called = [step for step in steps if step.kind not in ("reduce", "conductor") and not step.pruned]
-    before = rollout.after.answer if rollout.after else None
+    answer = result.receipt.answer if result.receipt else None
+    if answer is None and rollout.after:
+        answer = rollout.after.answer  # kept, or handed on at once
     return Outcome(
         reward=None,
         error=result.error.code if result.error else None,
         plan=result.plan,
-        answer=before if result.kept or not result.receipt else result.receipt.answer,
+        answer=answer,
         calls=sum(step.attempts for step in called),
         cost_usd=total([step.cost_usd for step in called]),
         latency_s=result.receipt.critical_path_s if result.receipt else 0.0,
         workers=tuple(step.worker for step in called),
+        length=written_length(rollout.completion),
         view=result.view or forced_view(result),
     )
+
+
+def written_length(completion: str) -> int:
+    """How many steps a completion meant to have: the entries of its longest list, 0 where no list ends as one.
+
+    So a plan that cannot be parsed has a length too, and the parse rate of each length can be told.
+    """
+    try:
+        return max((lst.entries for lst in find_lists(completion).values() if not lst.fault), default=0)
+    except PlanError:
+        return 0
 
 
 def forced_view(result: RoundResult) -> RoundView | None:
@@ -208,8 +226,6 @@ def forced_view(result: RoundResult) -> RoundView | None:
 
     As the paper's inner call, which "sees the parent's plan and the response so far". None without an answer.
     """
-    from conductor_plugin.context import Seen
-
     if result.status != "completed" or not result.receipt or not result.plan or not result.plan.model_id:
         return None
     last = len(result.plan.model_id) - 1

@@ -8,9 +8,10 @@ spare        groups that score alike make room for spare ones (dynamic sampling)
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from trl import GRPOTrainer
@@ -19,6 +20,8 @@ from training.config import TrainConfig
 from training.questions import Prompt, pool_of, prompt_of, request_of
 from training.reward import NO_FIRST_ROUND, Outcome, Rewarder, Rollout
 from training.tape import Tape
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -101,24 +104,19 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         rows, iteration = self.rows, int(self.rows[0]["iteration"])
         offset = self.accelerator.process_index * len(rows)
         taped = self.tape.read(iteration)
+        sampled = Sampled(len(rows), taped)
         first = [i for i, row in enumerate(rows) if row["round"] == 0]
         second = [i for i, row in enumerate(rows) if row["round"] == 1]
-        sampled = _Sampled(len(rows), taped)
-        if not taped:
-            sampled.put(first, self.sampler([prompts[i] for i in first], self))
         outcomes: list[Outcome | None] = [None] * len(rows)
         after: list[Outcome | None] = [None] * len(rows)
-        if second:
-            opened = [i - self.num_generations for i in second]
-            texts = self._texts([sampled.completion_ids[i] for i in opened])
-            rollouts = [self._rollout(i, text, offset + i) for i, text in zip(opened, texts, strict=True)]
-            for i, j, outcome in zip(opened, second, self._await(self.rewarder.score(rollouts)), strict=True):
-                outcomes[i] = after[j] = outcome
-                outcomes[j] = None if outcome.view else NO_FIRST_ROUND
-            if not taped:
-                self._second_rounds(sampled, [j for j in second if after[j].view], after)  # type: ignore[union-attr]
-                self._fill(sampled, [j for j in second if not after[j].view])  # type: ignore[union-attr]
+        for i, outcome in self._first_rounds(sampled, first, prompts, offset, taped=bool(taped), whole=bool(second)):
+            outcomes[i] = outcome
+        for j in second:
+            after[j] = outcomes[j - self.num_generations]
+            outcomes[j] = None if after[j].view else NO_FIRST_ROUND  # type: ignore[union-attr]
         if not taped:
+            self._second_rounds(sampled, [j for j in second if outcomes[j] is None], after)
+            self._fill(sampled, [j for j in second if outcomes[j] is not None])
             self.tape.write(iteration, sampled.as_json())
         return {
             "prompt_ids": sampled.prompt_ids,
@@ -129,11 +127,30 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
             "after": after,
         }
 
+    def _first_rounds(
+        self, sampled: "Sampled", places: list[int], prompts: list[Prompt], offset: int, *, taped: bool, whole: bool
+    ) -> list[tuple[int, Outcome]]:
+        """Sample, so many groups at once; score what is there while the next ones are sampled.
+
+        What the last ones come to is left to the reward function, unless second rounds need the `whole`.
+        """
+        size = (self.config.sampling.at_once or len(places)) * self.num_generations
+        scoring: list[tuple[list[int], Any]] = []
+        for start in range(0, len(places), size):
+            chunk = places[start : start + size]
+            if not taped:
+                sampled.put(chunk, self.sampler([prompts[i] for i in chunk], self))
+            if whole or start + size < len(places):
+                texts = self.texts([sampled.completion_ids[i] for i in chunk])
+                rollouts = [self._rollout(i, text, offset + i) for i, text in zip(chunk, texts, strict=True)]
+                scoring.append((chunk, self.begin(self.rewarder.score(rollouts))))
+        return [pair for chunk, future in scoring for pair in zip(chunk, future.result(), strict=True)]
+
     def _rollout(self, i: int, completion: str, place: int) -> Rollout:
         row = self.rows[i]
         return Rollout(row["question"], completion, tuple(row["workers"]), row["iteration"], place)
 
-    def _second_rounds(self, sampled: "_Sampled", chosen: list[int], after: Sequence[Outcome | None]) -> None:
+    def _second_rounds(self, sampled: "Sampled", chosen: list[int], after: Sequence[Outcome | None]) -> None:
         if not chosen:
             return
         prompts = []
@@ -146,20 +163,21 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
             prompts.append(prompt_of(request, self.config.prompt))
         sampled.put(chosen, self.sampler(prompts, self))
 
-    def _fill(self, sampled: "_Sampled", chosen: list[int]) -> None:
+    def _fill(self, sampled: "Sampled", chosen: list[int]) -> None:
         """Rows of second rounds whose first has no answer: an end token that earns nothing and teaches nothing."""
         for j in chosen:
             sampled.prompt_ids[j] = sampled.prompt_ids[j - self.num_generations]
             sampled.completion_ids[j] = [self.eos_token_ids[0]]
             sampled.logprobs[j] = None if sampled.logprobs[j - self.num_generations] is None else [0.0]
 
-    def _texts(self, completion_ids: list[list[int]]) -> list[str]:
+    def texts(self, completion_ids: list[list[int]]) -> list[str]:
+        """The completions as text, as TRL hands them to the reward."""
         texts: list[str] = self.processing_class.batch_decode(completion_ids, skip_special_tokens=True)
         return texts
 
-    def _await(self, work: Any) -> Any:
-        """On the loop that TRL runs rewards in, so that the pool's limits and clients are the same ones."""
-        return asyncio.run_coroutine_threadsafe(work, self.async_loop).result()
+    def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Start it on the loop that TRL runs rewards in, so that the pool's limits and clients are the same ones."""
+        return asyncio.run_coroutine_threadsafe(work, self.async_loop)
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, **options: Any
@@ -174,7 +192,7 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         return logps, entropies if options.get("compute_entropy") else None, None
 
 
-class _Sampled:
+class Sampled:
     """What is sampled for an iteration's rows, filled in as it comes."""
 
     def __init__(self, size: int, taped: dict[str, Any] | None) -> None:

@@ -62,6 +62,7 @@ def config(pool: Path, **changes: object) -> TrainConfig:
             "pool": str(pool),
             "questions": [{"name": "rg:gcd", "limit": 2}],
             "prompt": {"style": "short"},
+            "gate": {"refuse": False, "samples": 4},
             "grpo": {**grpo, "save_every": 1, **changes.pop("grpo", {})},  # type: ignore[dict-item]
             **changes,
         }
