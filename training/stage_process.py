@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from conductor_plugin.errors import ConductorError
 from training.supervise import STAGES, Stage, StageOptions, error_path, result_path
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
     if stage not in STAGES:
         raise SystemExit(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
     hold_leash()
-    return run(cast(Stage, stage), StageOptions.model_validate_json(options))
+    return run(stage, StageOptions.model_validate_json(options))
 
 
 if __name__ == "__main__":

@@ -11,31 +11,210 @@ The run's folder is the only thing that they share (see `grpo` for what GRPO kee
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import BudgetError, ConductorError, InputError
 from conductor_plugin.evaluation.evaluate import System, evaluate, tasks_of
+from conductor_plugin.evaluation.ledger import Ledger
 from conductor_plugin.evaluation.rows import Row
+from conductor_plugin.evaluation.statistics import accuracy, marks, mean_of, parse_rate
 from conductor_plugin.evaluation.store import Store
-from conductor_plugin.evaluation.tables import share
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.planners.default_conductor import default_folder
+from conductor_plugin.planners.known import Known
 from conductor_plugin.planners.manifest import PromptSettings, TrainedRules, read_manifest
 from conductor_plugin.planners.named import conductor_in
 from conductor_plugin.planners.trained_conductor import check_pool
 from conductor_plugin.pool import Pool
 from training.config import TrainConfig, load_config
-from training.questions import Split, load_questions
+from training.questions import load_questions
 from training.supervise import Stage, StageOptions, read_result
 
 Result = dict[str, Any]
+CANDIDATE, CURRENT = "candidate", "current"
 AT_ONCE = 64
+TRIED = 8  # held-out questions that an export must plan as torch does
 
 
 def settings(options: StageOptions) -> TrainConfig:
     """The configuration with what the options override."""
     config = load_config(options.config)
     return config if options.budget_usd is None else config.model_copy(update={"budget_usd": options.budget_usd})
+
+
+def prepare(options: StageOptions) -> Result:
+    """Read all that the run needs. InputError for whatever can be seen to be wrong before anything is paid for."""
+    from training.grpo import training_pool
+
+    config = settings(options)
+    pool, split = training_pool(config), load_questions(config.questions)
+    return {
+        "workers": [worker.name for worker in pool.workers],
+        "train": len(split.train),
+        "held_out": len(split.held_out),
+        "iterations": config.grpo.iterations,
+        "rollouts": config.groups * config.grpo.rollouts,
+    }
+
+
+def start_cold(options: StageOptions) -> Result:
+    """The cold start, where the configuration has one and the model is made from nothing."""
+    from training.cold_start import cold_start
+    from training.grpo import training_pool
+
+    config, folder = settings(options), Path(options.folder)
+    if config.cold_start is None or config.model.kind != "scratch":
+        return {"start": config.model.name}
+    target, partial = folder / "cold-start", folder / ".cold-start.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    if not target.exists():
+        cold_start(config, training_pool(config), list(load_questions(config.questions).train.values()), partial)
+        partial.rename(target)
+    return {"start": str(target)}
+
+
+def learn(options: StageOptions) -> Result:
+    """GRPO, from its last checkpoint where there is one. ConductorError `paused` if the guard pauses it."""
+    from training.grpo import train
+
+    start = (read_result(Path(options.folder), "cold-start") or {}).get("start")
+    finished = train(settings(options), Path(options.folder), start=start, on_note=print)
+    if finished.status == "paused":
+        raise ConductorError(f"the guard paused the run after step {finished.step}: {finished.reason}", code="paused")
+    if finished.status == "stopped_budget":
+        raise BudgetError(finished.reason, code="budget")
+    return {"steps": finished.step}
+
+
+def judge(options: StageOptions) -> Result:
+    """Export what was learnt, and answer the held-out questions with it and with the default Conductor, if it fits."""
+    from training.grpo import training_pool
+
+    config, folder = settings(options), Path(options.folder)
+    pool, held_out = training_pool(config), list(load_questions(config.questions).held_out.values())
+    if not held_out:
+        raise InputError("no set of questions has held_out, so that nothing can be judged", code="too_few_questions")
+    planners: dict[str, Planner] = {CANDIDATE: conductor_in(str(_exported(config, pool, held_out, folder)))}
+    if (current := _current(pool)) is not None:
+        planners[CURRENT] = current
+    rows = _answered(config, pool, planners, held_out, folder)
+    return {name: _figures([row for row in rows if row.system == name]) for name in planners} | {
+        "rows": [row.model_dump(mode="json") for row in rows]
+    }
+
+
+def register(options: StageOptions) -> Result:
+    """Make the candidate the default planner if it was asked for, and if it beats the current one by the margin."""
+    from training.promote import decide, promote
+
+    folder = Path(options.folder)
+    judged = read_result(folder, "evaluate") or {}
+    rows = [Row.model_validate(row) for row in judged.get("rows", ())]
+    ours, theirs = ([row for row in rows if row.system == name] for name in (CANDIDATE, CURRENT))
+    figures: dict[str, Any] = {"accuracy": (judged.get(CANDIDATE) or {}).get("accuracy")}
+    if not options.promote:
+        return {"promoted": False, "sentence": "promotion was not asked for"}
+    if theirs:
+        decision = decide(ours, theirs, options.margin)
+        figures["gain"] = decision.gain
+        if not decision.promote:
+            return {"promoted": False, "sentence": decision.sentence}
+    place = promote(folder / "planner", figures)
+    sentence = decision.sentence if theirs else "it is promoted, as the first one for this pool"
+    return {"promoted": True, "sentence": sentence, "folder": str(place)}
+
+
+FUNCTIONS: Mapping[Stage, Callable[[StageOptions], Result]] = {
+    "prepare": prepare,
+    "cold-start": start_cold,
+    "grpo": learn,
+    "evaluate": judge,
+    "register": register,
+}
+
+
+def _exported(config: TrainConfig, pool: Pool, held_out: Sequence[Question], folder: Path) -> Path:
+    from training.export import export
+
+    target = folder / "planner"
+    if target.exists():
+        return target
+    export(
+        folder / "model",
+        target,
+        pool=pool,
+        questions=[question.text for question in held_out[:TRIED]],
+        run=folder.resolve().name,
+        prompt=PromptSettings.model_validate(config.prompt.model_dump()),
+        rules=TrainedRules.model_validate(config.rules.model_dump()),
+        max_tokens=config.grpo.max_completion_tokens,
+        subsets=config.subsets is not None,
+        families=_known(config),
+        card={"data": ", ".join(str(one.name or one.file) for one in config.questions)},
+    )
+    return target
+
+
+def _known(config: TrainConfig) -> Known | None:
+    """The families of questions that it was trained on, each set being one; None where they cannot be told from others.
+
+    What is outside of them is asked of reasoning-gym: the families of it that were not trained on.
+    """
+    from conductor_plugin.benchmarks import reasoning_gym
+    from training.known import FEWEST, fit_known
+
+    sets = load_questions(config.questions).train.values()
+    inside: dict[str, list[str]] = {}
+    for question in sets:
+        inside.setdefault(question.benchmark, []).append(question.text)
+    if any(not name.startswith(reasoning_gym.PREFIX) or len(texts) < FEWEST for name, texts in inside.items()):
+        return None
+    others = [name for name in reasoning_gym.families() if name not in inside]
+    return fit_known(inside, {name: [q.text for q in reasoning_gym.load(name, limit=4)] for name in others})
+
+
+def _current(pool: Pool) -> Planner | None:
+    """The default Conductor, if there is one for this pool."""
+    try:
+        manifest = read_manifest(default_folder())
+        check_pool(manifest.pool, pool, "the default", subsets=manifest.subsets)
+    except InputError:
+        return None
+    return conductor_in()
+
+
+def _answered(
+    config: TrainConfig, pool: Pool, planners: Mapping[str, Planner], questions: Sequence[Question], folder: Path
+) -> list[Row]:
+    from conductor_plugin.grading import Graders
+
+    systems = [
+        System(name, planner, pool, max_rounds=config.rules.max_rounds, max_steps=config.rules.max_steps)
+        for name, planner in planners.items()
+    ]
+    store = Store(f"sqlite:///{folder / 'evaluation.sqlite'}")
+    budget = None if config.budget_usd is None else Ledger(config.budget_usd, store, "evaluation")
+
+    async def answer() -> list[Row]:
+        async with Graders(processes=os.cpu_count() or 1) as graders:
+            tasks = tasks_of(systems, questions, 1)
+            return await evaluate(tasks, store=store, grader=graders, concurrency=AT_ONCE, budget=budget)
+
+    try:
+        return asyncio.run(answer())
+    finally:
+        store.close()
+
+
+def _figures(rows: Sequence[Row]) -> Result:
+    found = accuracy(marks(rows))
+    return {
+        "accuracy": found.mean if found else None,
+        "questions": found.questions if found else 0,
+        "parse_rate": parse_rate(rows),
+        "calls": mean_of(rows, "calls"),
+        "steps": mean_of(rows, "steps"),
+    }

@@ -84,17 +84,10 @@ async def run_stage(
         return done
     result_path(folder, stage).parent.mkdir(parents=True, exist_ok=True)
     error_path(folder, stage).unlink(missing_ok=True)
-    with open(folder / ".lock", "w") as lock:
-        await _take(lock.fileno(), folder)
-        with open(folder / f"{stage}.out", "ab") as output:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=[lock.fileno()],
-            )
+    lock = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR)
+    try:
+        await _take(lock, folder)
+        process = _start(command, folder / f"{stage}.out", lock)
         try:
             while process.poll() is None:
                 await asyncio.sleep(LOOK_SECONDS)
@@ -102,9 +95,23 @@ async def run_stage(
                     await on_look()
         finally:
             stop(process)
+    finally:
+        os.close(lock)
     if on_look:
         await on_look()
     return _result(stage, folder, process.returncode)
+
+
+def _start(command: Sequence[str], output: Path, lock: int) -> "subprocess.Popen[bytes]":
+    with output.open("ab") as file:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=[lock],
+        )
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:
@@ -147,10 +154,10 @@ def _result(stage: Stage, folder: Path, returncode: int) -> dict[str, Any]:
         error = json.loads(error_path(folder, stage).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         tail = (folder / f"{stage}.out").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+        last = f": {tail[0][:500]}" if tail else ""
         how = f"was killed by signal {-returncode}" if returncode < 0 else f"ended with exit code {returncode}"
         raise StageFailed(
-            f"the process of {stage} {how}{f': {tail[0][:500]}' if tail else ''}; run it again, and it goes on from its "
-            "last checkpoint",
+            f"the process of {stage} {how}{last}; run it again, and it goes on from its last checkpoint",
             code="stage_killed" if returncode < 0 else "stage_failed",
         ) from None
     raise StageFailed(error["message"], code=error["code"])

@@ -62,7 +62,8 @@ class Decoder:
         texts = [message.content for message in prompt]
         if self.template is None:
             return self._ids("\n\n".join(texts))
-        added = {token.content: int(i) for i, token in self.tokenizer.get_added_tokens_decoder().items()}
+        tokens = self.tokenizer.get_added_tokens_decoder().items()
+        added = {token.content: int(i) for i, token in tokens if token.special}
         turns = [{"role": message.role, "content": placeholder(i)} for i, message in enumerate(prompt)]
         return chat_ids(render(self.template, turns, self.special), texts, added, self._ids)
 
