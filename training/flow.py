@@ -23,6 +23,8 @@ from training.progress import Progress
 from training.supervise import Stage, StageFailed, StageOptions, run_stage, stage_command
 
 PAUSED = "conductor.training.paused"
+RESTARTS = 3
+RESTART_SECONDS = 2.0  # the memory that killed a process may be free again
 
 
 class TrainingSummary(Frozen):
@@ -120,7 +122,12 @@ async def _stage(stage: Stage, options: StageOptions, iterations: int = 0) -> di
     return result
 
 
-@task(persist_result=False)
+def _was_killed(task: Any, task_run: Any, state: State[Any]) -> bool:
+    """A process that was killed goes on from its last checkpoint; what said why it ended would end so again."""
+    return isinstance(state.data, StageFailed) and state.data.code == "stage_killed"
+
+
+@task(persist_result=False, retries=RESTARTS, retry_delay_seconds=RESTART_SECONDS, retry_condition_fn=_was_killed)
 async def stage_task(stage: Stage, options: StageOptions, iterations: int) -> dict[str, Any]:
     """One stage in its process. The folder, not Prefect's storage, says whether it is done."""
     folder = Path(options.folder)
@@ -128,6 +135,7 @@ async def stage_task(stage: Stage, options: StageOptions, iterations: int) -> di
     command = stage_command(stage, options)
     result = await run_stage(stage, command, folder, progress.look if progress else None)
     if progress:
+        await progress.look()  # a stage that was done before shows its course, too
         await progress.draw()
     shown = {name: value for name, value in result.items() if name != "rows"}
     get_run_logger().info("%s: %s", stage, shown)

@@ -22,13 +22,16 @@ from conductor_plugin.evaluation.ledger import Ledger
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.evaluation.statistics import accuracy, marks, mean_of, parse_rate
 from conductor_plugin.evaluation.store import Store
+from conductor_plugin.planners import DEFAULT_TEMPLATE
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.planners.default_conductor import default_folder
 from conductor_plugin.planners.known import Known
 from conductor_plugin.planners.manifest import PromptSettings, TrainedRules, read_manifest
 from conductor_plugin.planners.named import conductor_in
+from conductor_plugin.planners.template import TemplatePlanner
 from conductor_plugin.planners.trained_conductor import check_pool
 from conductor_plugin.pool import Pool
+from conductor_plugin.worker_spec import digest
 from training.config import TrainConfig, load_config
 from training.questions import load_questions
 from training.supervise import Stage, StageOptions, read_result
@@ -90,16 +93,15 @@ def learn(options: StageOptions) -> Result:
 
 
 def judge(options: StageOptions) -> Result:
-    """Export what was learnt, and answer the held-out questions with it and with the default Conductor, if it fits."""
+    """Export what was learnt, and answer the held-out questions with it and with the planner that it would replace."""
     from training.grpo import training_pool
 
     config, folder = settings(options), Path(options.folder)
     pool, held_out = training_pool(config), list(load_questions(config.questions).held_out.values())
     if not held_out:
         raise InputError("no set of questions has held_out, so that nothing can be judged", code="too_few_questions")
-    planners: dict[str, Planner] = {CANDIDATE: conductor_in(str(_exported(config, pool, held_out, folder)))}
-    if (current := _current(pool)) is not None:
-        planners[CURRENT] = current
+    candidate = conductor_in(str(_exported(config, pool, held_out, folder)))
+    planners: dict[str, Planner] = {CANDIDATE: candidate, CURRENT: current_planner(pool)}
     rows = _answered(config, pool, planners, held_out, folder)
     return {name: _figures([row for row in rows if row.system == name]) for name in planners} | {
         "rows": [row.model_dump(mode="json") for row in rows]
@@ -114,17 +116,13 @@ def register(options: StageOptions) -> Result:
     judged = read_result(folder, "evaluate") or {}
     rows = [Row.model_validate(row) for row in judged.get("rows", ())]
     ours, theirs = ([row for row in rows if row.system == name] for name in (CANDIDATE, CURRENT))
-    figures: dict[str, Any] = {"accuracy": (judged.get(CANDIDATE) or {}).get("accuracy")}
+    decision = decide(ours, theirs, options.margin)
     if not options.promote:
-        return {"promoted": False, "sentence": "promotion was not asked for"}
-    if theirs:
-        decision = decide(ours, theirs, options.margin)
-        figures["gain"] = decision.gain
-        if not decision.promote:
-            return {"promoted": False, "sentence": decision.sentence}
-    place = promote(folder / "planner", figures)
-    sentence = decision.sentence if theirs else "it is promoted, as the first one for this pool"
-    return {"promoted": True, "sentence": sentence, "folder": str(place)}
+        return {"promoted": False, "sentence": f"promotion was not asked for; {decision.sentence}"}
+    if not decision.promote:
+        return {"promoted": False, "sentence": decision.sentence}
+    place = promote(folder / "planner", decision.model_dump(mode="json"))
+    return {"promoted": True, "sentence": decision.sentence, "folder": str(place)}
 
 
 FUNCTIONS: Mapping[Stage, Callable[[StageOptions], Result]] = {
@@ -147,7 +145,7 @@ def _exported(config: TrainConfig, pool: Pool, held_out: Sequence[Question], fol
         target,
         pool=pool,
         questions=[question.text for question in held_out[:TRIED]],
-        run=folder.resolve().name,
+        run=f"{folder.resolve().name}-{digest([str(folder.resolve()), config.model_dump(mode='json')], 8)}",
         prompt=PromptSettings.model_validate(config.prompt.model_dump()),
         rules=TrainedRules.model_validate(config.rules.model_dump()),
         max_tokens=config.grpo.max_completion_tokens,
@@ -176,14 +174,16 @@ def _known(config: TrainConfig) -> Known | None:
     return fit_known(inside, {name: [q.text for q in reasoning_gym.load(name, limit=4)] for name in others})
 
 
-def _current(pool: Pool) -> Planner | None:
-    """The default Conductor, if there is one for this pool."""
+def current_planner(pool: Pool) -> Planner:
+    """What a candidate would replace: the default Conductor, if it fits the pool, else the pool's template or `solve`."""
     try:
         manifest = read_manifest(default_folder())
         check_pool(manifest.pool, pool, "the default", subsets=manifest.subsets)
+        return conductor_in()
     except InputError:
-        return None
-    return conductor_in()
+        spec = pool.planner
+        name = spec.name if spec and spec.kind == "template" and spec.name else DEFAULT_TEMPLATE
+        return TemplatePlanner(template=name)
 
 
 def _answered(

@@ -96,7 +96,7 @@ def test_cancelling_ends_the_whole_group(script, tmp_path, monkeypatch):
 @pytest.mark.parametrize("script", [["child", "slow"], ["deaf", "child", "slow"]], ids=str)
 def test_a_killed_starter_takes_its_process_along(script, tmp_path):
     """The leash; and the next start waits until the folder is free."""
-    code = f"import asyncio; from pathlib import Path; from training.supervise import run_stage\n"
+    code = "import asyncio; from pathlib import Path; from training.supervise import run_stage\n"
     code += f"asyncio.run(run_stage('grpo', {fake(tmp_path, *script)!r}, Path({str(tmp_path)!r})))"
     starter = subprocess.Popen([sys.executable, "-c", code])
     until(lambda: last_checkpoint(tmp_path / "checkpoints"))
