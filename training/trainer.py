@@ -17,7 +17,7 @@ import torch
 from trl import GRPOTrainer
 
 from training.config import TrainConfig
-from training.questions import Prompt, pool_of, prompt_of, request_of
+from training.questions import Prompt, prompt_of, request_of
 from training.reward import NO_FIRST_ROUND, Outcome, Rewarder, Rollout
 from training.tape import Tape
 
@@ -159,8 +159,7 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         for j in chosen:
             row, view = self.rows[j], after[j].view  # type: ignore[union-attr]
             question = self.rewarder.questions[row["question"]]
-            everybody = self.config.reward.label_violation is not None
-            pool = pool_of(self.rewarder.pool, question, row["workers"], everybody=everybody)
+            pool = self.rewarder.offered(question, row["workers"])
             request = request_of(question, pool, self.config.rules, (view,), answered=True)  # type: ignore[arg-type]
             prompts.append(prompt_of(request, self.config.prompt))
         sampled.put(chosen, self.sampler(prompts, self))

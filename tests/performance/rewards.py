@@ -53,7 +53,7 @@ async def run(worker: str, folder: str, iteration: int = 0) -> float:
 
 
 def simulated() -> float:
-    """Seconds of the first-in-first-out schedule: 64 calls at a time, a step asks when the one before it has answered."""
+    """Seconds of the FIFO schedule: 64 calls at a time, a step asks when the one before it has answered."""
     ready = [(0.0, i, i, 0) for i in range(ROLLOUTS)]  # (when, order of asking, rollout, step)
     order, slots, end = ROLLOUTS, [0.0] * SLOTS, 0.0
     while ready:
