@@ -4,17 +4,14 @@ The plans are drawn by lot - length, workers, access and phrases - whatever the 
 is taught. A model that has learnt all there is to learn from them is as good as a plan by lot.
 """
 
-import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from conductor_plugin.benchmarks.question import Question
-from conductor_plugin.errors import InputError, PlanError
-from conductor_plugin.models import Frozen
-from conductor_plugin.plan import Access, Plan, PlanRules, parse_plan, render_plan
+from conductor_plugin.errors import InputError
+from conductor_plugin.plan import Access, Plan, render_plan
 from conductor_plugin.pool import Pool
 from training.config import ColdStart, TrainConfig
 from training.questions import pool_of, prompt_of, request_of
@@ -39,18 +36,6 @@ WHOLE = (
 PLANS_A_PROMPT = 16
 """Plans that share a prompt in a batch, which then goes through the model once."""
 WARM_UP = 0.05
-
-
-class Validity(Frozen):
-    """Of sampled completions, the share that holds a valid plan: of all, and by the length of the first list."""
-
-    overall: float
-    by_length: Mapping[int, float]
-
-    @property
-    def lowest(self) -> float:
-        """That of the worst length."""
-        return min(self.by_length.values(), default=0.0)
 
 
 def random_plan(source: Random, workers: int, max_steps: int) -> Plan:
@@ -150,23 +135,3 @@ def _batches(
             rows.append([0] * before + prompt + plan + [0] * behind)
             masks.append([0] * before + [1] * (len(prompt) + len(plan)) + [0] * behind)
         yield torch.tensor(rows), torch.tensor(masks), kept
-
-
-def validity(completions: Sequence[str], rules: PlanRules) -> Validity:
-    """Which of the completions hold a valid plan."""
-    valid: dict[int, list[bool]] = defaultdict(list)
-    for completion in completions:
-        first = re.search(r"\[([^\]]*)\]", completion)
-        valid[len(first[1].split(",")) if first and first[1].strip() else 0].append(_is_valid(completion, rules))
-    every = [one for group in valid.values() for one in group]
-    # A length that is hardly ever sampled is a slip of the first list, which the overall rate counts.
-    common = {n: sum(v) / len(v) for n, v in sorted(valid.items()) if len(v) >= max(5, len(every) // 50)}
-    return Validity(overall=sum(every) / max(len(every), 1), by_length=common)
-
-
-def _is_valid(completion: str, rules: PlanRules) -> bool:
-    try:
-        parse_plan(completion, rules)
-    except PlanError:
-        return False
-    return True

@@ -96,6 +96,7 @@ class Rewarder:
         self.paid, self.budget = paid, budget
         self._make_grader = grader
         self._grader: Grader | None = None
+        self._pools: dict[tuple[tuple[int, ...], str | None], Pool] = {}
 
     async def score(self, rollouts: Sequence[Rollout]) -> list[Outcome]:
         """All outcomes, in order. BudgetError if the budget stops a call; the answers paid for so far are kept."""
@@ -128,8 +129,7 @@ class Rewarder:
         return replace(outcome, right=right, reward=priced(outcome, self.config.reward) if right else VALID)
 
     async def _run(self, question: Question, rollout: Rollout) -> RoundResult:
-        offers_all = self.config.reward.label_violation is not None
-        pool = pool_of(self.pool, question, rollout.workers, everybody=offers_all)
+        pool = self.offered(question, rollout.workers)
         earlier = (rollout.after.view,) if rollout.after and rollout.after.view else ()
         request = request_of(question, pool, self.config.rules, earlier, answered=bool(earlier))
         job = RoundJob(
@@ -142,6 +142,14 @@ class Rewarder:
         )
         step = partial(self.paid.step, draw=f"{rollout.iteration}/{rollout.place}")
         return await run_round(job, Engine(step=step), lambda event: None)
+
+    def offered(self, question: Question, workers: Sequence[int]) -> Pool:
+        """The pool that a row's rollouts may use; made once for all that are alike."""
+        key = (tuple(workers), label_of_question(question))
+        if key not in self._pools:
+            everybody = self.config.reward.label_violation is not None
+            self._pools[key] = pool_of(self.pool, question, workers, everybody=everybody)
+        return self._pools[key]
 
     def reward_function(
         self, keep: Callable[[Sequence[Rollout], Sequence[Outcome]], Mapping[str, float]]
@@ -205,7 +213,7 @@ def _describe(result: RoundResult, rollout: Rollout) -> Outcome:
         cost_usd=total([step.cost_usd for step in called]),
         latency_s=result.receipt.critical_path_s if result.receipt else 0.0,
         workers=tuple(step.worker for step in called),
-        length=written_length(rollout.completion),
+        length=len(result.plan.model_id) if result.plan else written_length(rollout.completion),
         view=result.view or forced_view(result),
     )
 

@@ -90,9 +90,10 @@ def save_model(folder: Path) -> Path:
 
 
 def completion(*ids: int, subtask: str = "") -> str:
-    """A plan over those workers, the last step seeing all."""
-    access = ((),) * (len(ids) - 1) + ("all",)
-    return render_plan(Plan(model_id=ids, subtasks=(subtask,) * len(ids), access_list=access))
+    """A plan over those workers, with instructions of their own where `subtask` has one; the last step sees all."""
+    access = (((),) * len(ids))[1:] + ("all",) * bool(ids)
+    subtasks = tuple(f"{subtask} {i}".strip() if subtask else "" for i in range(len(ids)))
+    return render_plan(Plan(model_id=ids, subtasks=subtasks, access_list=access))
 
 
 class Canned:
