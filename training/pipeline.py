@@ -31,7 +31,7 @@ def run_training(
     A model from scratch is sampled and scored by the fast hooks, which are tested to be equal to the plain ones.
     """
     Records(folder).begin(config, resume=resume)
-    start = _cold_start(config, folder / "cold_start", on_note) if config.cold_start else None
+    start = cold_started(config, folder, on_note) if config.cold_start else None
     sampler, log_probs = _fast(config)
     finished = train(
         config, folder, start=start, sampler=sampler, log_probs=log_probs, on_step=on_step, on_note=on_note
@@ -40,8 +40,9 @@ def run_training(
     return finished
 
 
-def _cold_start(config: TrainConfig, folder: Path, on_note: Say) -> Path:
-    """The folder of the model that knows the format: made once, whole or not at all."""
+def cold_started(config: TrainConfig, run: Path, on_note: Say) -> Path:
+    """The folder of the model that knows the format: made once in the run's folder, whole or not at all."""
+    folder = run / "cold_start"
     if folder.exists():
         return folder
     try:

@@ -5,13 +5,10 @@ The trainer knows nothing of Prefect; it adds a line a step to `log.jsonl`, and 
 
 import asyncio
 import base64
-import io
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from prefect.artifacts import (
@@ -24,13 +21,6 @@ from prefect.artifacts import (
 from training.records import read_lines
 
 KEY = "conductor-training"
-# A figure is plotted where the log has it; one line each in a panel.
-PANELS: Mapping[str, Sequence[str]] = {
-    "reward": ("reward_mean", "reward_deviation", "right_given_valid"),
-    "format": ("parse_rate", "one_step_share", "dead_groups"),
-    "diversity": ("worker_entropy", "distinct_plans", "entropy"),
-    "plans": ("plan_length", "calls"),
-}
 COLUMNS = ("step", "reward_mean", "parse_rate", "right_given_valid", "plan_length", "worker_entropy", "dead_groups")
 SHOWN = 20  # steps of the table
 REDRAW_SECONDS = 60.0
@@ -65,9 +55,9 @@ class Progress:
             return
         self._drawn, self._drawn_at = len(steps), time.monotonic()
         await acreate_markdown_artifact(table(steps, self.iterations), key=KEY, description="The course of a training")
-        if (image := await asyncio.to_thread(plot, steps)) is not None:
+        if (image := await asyncio.to_thread(picture, self.folder)) is not None:
             data = base64.b64encode(image).decode()
-            await acreate_image_artifact(f"data:image/png;base64,{data}", key=f"{KEY}-plots")
+            await acreate_image_artifact(f"data:image/png;base64,{data}", key=f"{KEY}-curves")
 
     async def _move(self, steps: int) -> None:
         share = min(100.0, 100.0 * steps / max(self.iterations, 1))
@@ -89,26 +79,14 @@ def table(steps: Sequence[Step], iterations: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plot(steps: Sequence[Step]) -> bytes | None:
-    """The figures over the steps as a PNG; None where matplotlib is not installed."""
-    with suppress(ImportError):
-        from matplotlib.figure import Figure
+def picture(folder: Path) -> bytes | None:
+    """The run's curves as a PNG; None where matplotlib is not installed."""
+    from training.curves import plot
 
-        figure = Figure(figsize=(10, 7), layout="constrained")
-        axes: Any = figure.subplots(2, 2, squeeze=False)
-        for place, (title, names) in zip(axes.flat, PANELS.items(), strict=True):
-            for name in names:
-                points = [(step["step"], step[name]) for step in steps if name in step]
-                if points:
-                    place.plot(*zip(*points, strict=True), label=name)
-            place.set_title(title)
-            place.set_xlabel("step")
-            if place.lines:
-                place.legend(fontsize="small")
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=90)
-        return buffer.getvalue()
-    return None
+    try:
+        return next((path.read_bytes() for path in plot(folder) if path.suffix == ".png"), None)
+    except ImportError:
+        return None
 
 
 def _row(cells: Sequence[str]) -> str:

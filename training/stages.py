@@ -1,8 +1,9 @@
 """What each stage of a training run does: prepare -> cold start -> GRPO -> evaluate -> register.
 
-The run's folder is the only thing that they share (see `grpo` for what GRPO keeps in it):
+The first three are what `conductor train` does (`pipeline`). The run's folder is the only thing that stages share (see
+`grpo` for what GRPO keeps in it):
 
-    cold-start/         the model that GRPO starts from, where the configuration has a cold start
+    cold_start/         the model that GRPO starts from, where the configuration has a cold start
     model/              what GRPO made of it
     planner/            the same, exported for `--planner conductor:FOLDER`
     evaluation.sqlite   samples and rows of the held-out questions, so that nothing is paid for twice
@@ -10,7 +11,6 @@ The run's folder is the only thing that they share (see `grpo` for what GRPO kee
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,27 +64,18 @@ def prepare(options: StageOptions) -> Result:
 
 
 def start_cold(options: StageOptions) -> Result:
-    """The cold start, where the configuration has one and the model is made from nothing."""
-    from training.cold_start import cold_start
-    from training.grpo import training_pool
+    """The cold start, where the configuration has one."""
+    from training.pipeline import cold_started
 
-    config, folder = settings(options), Path(options.folder)
-    if config.cold_start is None or config.model.kind != "scratch":
-        return {"start": config.model.name}
-    target, partial = folder / "cold-start", folder / ".cold-start.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    if not target.exists():
-        cold_start(config, training_pool(config), list(load_questions(config.questions).train.values()), partial)
-        partial.rename(target)
-    return {"start": str(target)}
+    config = settings(options)
+    return {"start": str(cold_started(config, Path(options.folder), print)) if config.cold_start else config.model.name}
 
 
 def learn(options: StageOptions) -> Result:
     """GRPO, from its last checkpoint where there is one. ConductorError `paused` if the guard pauses it."""
-    from training.grpo import train
+    from training.pipeline import run_training
 
-    start = (read_result(Path(options.folder), "cold-start") or {}).get("start")
-    finished = train(settings(options), Path(options.folder), start=start, on_note=print)
+    finished = run_training(settings(options), Path(options.folder), on_note=print)
     if finished.status == "paused":
         raise ConductorError(f"the guard paused the run after step {finished.step}: {finished.reason}", code="paused")
     if finished.status == "stopped_budget":
@@ -175,7 +166,7 @@ def _known(config: TrainConfig) -> Known | None:
 
 
 def current_planner(pool: Pool) -> Planner:
-    """What a candidate would replace: the default Conductor, if it fits the pool, else the pool's template or `solve`."""
+    """What a candidate would replace: the default Conductor if it fits the pool, else the pool's template, or `solve`."""
     try:
         manifest = read_manifest(default_folder())
         check_pool(manifest.pool, pool, "the default", subsets=manifest.subsets)

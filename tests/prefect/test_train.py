@@ -47,7 +47,7 @@ async def test_the_stages_and_what_is_shown(prefect_sqlite, fake, tmp_path):
     assert shown["conductor-training-steps"].data == 100
     assert "Step 8 of 8." in shown["conductor-training"].data
     assert "worker/sums" in shown["conductor-training"].data
-    assert shown["conductor-training-plots"].data.startswith("data:image/png;base64,")
+    assert shown["conductor-training-curves"].data.startswith("data:image/png;base64,")
 
 
 async def test_a_pause_is_a_state_and_an_event(prefect_sqlite, fake, tmp_path):
