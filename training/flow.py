@@ -109,7 +109,7 @@ async def _all_stages(options: StageOptions) -> TrainingSummary | State[Training
     return TrainingSummary(
         folder=options.folder,
         steps=learnt["steps"],
-        accuracy=judged["candidate"]["accuracy"],
+        accuracy=judged.get("candidate", {}).get("accuracy"),
         current_accuracy=judged.get("current", {}).get("accuracy"),
         promoted=registered["promoted"],
         sentence=registered["sentence"],

@@ -4,17 +4,15 @@ Exit code 0 with `stages/STAGE.json` in the run's folder, or that of its error w
 when its standard input does: that is the other end of the leash, and who held it is gone.
 """
 
-import json
 import os
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 from conductor_plugin.errors import ConductorError
-from training.supervise import STAGES, Stage, StageOptions, error_path, result_path
+from training.supervise import STAGES, Stage, StageOptions, error_path, write_json
 
 LEASH_GRACE_SECONDS = 3.0
 
@@ -34,27 +32,16 @@ def hold_leash() -> None:
 
 def run(stage: Stage, options: StageOptions) -> int:
     """Do the stage, and leave its result or its error in the folder. The exit code."""
-    from training.stages import FUNCTIONS
+    from training.stages import done
 
-    folder = Path(options.folder)
-    first = os.environ.get("RANK", "0") == "0"  # of several processes, one speaks for all
     try:
-        result = FUNCTIONS[stage](options)
+        done(stage, options)
     except ConductorError as error:
-        if first:
-            _write(error_path(folder, stage), {"code": error.code, "message": str(error)})
+        if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks for all
+            write_json(error_path(Path(options.folder), stage), {"code": error.code, "message": str(error)})
         print(f"{stage}: {error}", file=sys.stderr)
         return error.exit_code
-    if first:
-        _write(result_path(folder, stage), result)
     return 0
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    partial.replace(path)
 
 
 def main(arguments: list[str]) -> int:

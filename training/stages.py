@@ -10,6 +10,7 @@ The first three are what `conductor train` does (`pipeline`). The run's folder i
 """
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ from conductor_plugin.pool import Pool
 from conductor_plugin.worker_spec import digest
 from training.config import TrainConfig, load_config
 from training.questions import load_questions
-from training.supervise import Stage, StageOptions, read_result
+from training.supervise import Stage, StageOptions, read_result, result_path, write_json
 
 Result = dict[str, Any]
 CANDIDATE, CURRENT = "candidate", "current"
@@ -88,9 +89,11 @@ def judge(options: StageOptions) -> Result:
     from training.grpo import training_pool
 
     config, folder = settings(options), Path(options.folder)
+    if (kind := _kind(folder / "model")) != "llama":
+        return {"skipped": f"{kind} is not exported: only whole Llamas run as a planner of this package"}
     pool, held_out = training_pool(config), list(load_questions(config.questions).held_out.values())
     if not held_out:
-        raise InputError("no set of questions has held_out, so that nothing can be judged", code="too_few_questions")
+        return {"skipped": "no set of questions has held_out, so that there is nothing to judge it by"}
     candidate = conductor_in(str(_exported(config, pool, held_out, folder)))
     planners: dict[str, Planner] = {CANDIDATE: candidate, CURRENT: current_planner(pool)}
     rows = _answered(config, pool, planners, held_out, folder)
@@ -105,6 +108,8 @@ def register(options: StageOptions) -> Result:
 
     folder = Path(options.folder)
     judged = read_result(folder, "evaluate") or {}
+    if "skipped" in judged:
+        return {"promoted": False, "sentence": judged["skipped"]}
     rows = [Row.model_validate(row) for row in judged.get("rows", ())]
     ours, theirs = ([row for row in rows if row.system == name] for name in (CANDIDATE, CURRENT))
     decision = decide(ours, theirs, options.margin)
@@ -123,6 +128,24 @@ FUNCTIONS: Mapping[Stage, Callable[[StageOptions], Result]] = {
     "evaluate": judge,
     "register": register,
 }
+
+
+def done(stage: Stage, options: StageOptions) -> Result:
+    """What the stage came to; it is done now if it is not yet, and its result left in the folder."""
+    path = result_path(Path(options.folder), stage)
+    if (found := read_result(Path(options.folder), stage)) is None:
+        found = FUNCTIONS[stage](options)
+        if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks for all
+            write_json(path, found)
+    return found
+
+
+def _kind(model: Path) -> str:
+    """The architecture of a saved model, as its configuration says."""
+    try:
+        return str(json.loads((model / "config.json").read_text(encoding="utf-8"))["model_type"])
+    except FileNotFoundError:
+        return "an adapter"
 
 
 def _exported(config: TrainConfig, pool: Pool, held_out: Sequence[Question], folder: Path) -> Path:
@@ -166,7 +189,7 @@ def _known(config: TrainConfig) -> Known | None:
 
 
 def current_planner(pool: Pool) -> Planner:
-    """What a candidate would replace: the default Conductor if it fits the pool, else the pool's template, or `solve`."""
+    """What a candidate would replace: the default Conductor if it fits the pool, else the pool's template or `solve`."""
     try:
         manifest = read_manifest(default_folder())
         check_pool(manifest.pool, pool, "the default", subsets=manifest.subsets)

@@ -67,6 +67,14 @@ def read_result(folder: Path, stage: Stage) -> dict[str, Any] | None:
     return found
 
 
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a result or an error, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    partial.replace(path)
+
+
 class StageFailed(ConductorError):
     """A stage ended without a result. `code` is that of its error: `paused` where the guard paused it."""
 

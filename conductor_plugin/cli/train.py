@@ -23,16 +23,30 @@ INSTALL = 'training needs more packages: pip install "prefect-conductor[train,ev
 @click.option(
     "--resume/--fresh", default=True, help="Go on where the run in the folder ended, or refuse if it has one."
 )
+@click.option("--promote", is_flag=True, help="Then make it the default planner, if it beats the present one.")
+@click.option("--margin", default=0.02, show_default=True, type=click.FloatRange(0, 1), help="By how much, at least.")
 @json_option
 def train(
-    source: str, folder: str | None, quote_only: bool, budget_usd: float | None, resume: bool, as_json: bool
+    source: str,
+    folder: str | None,
+    quote_only: bool,
+    budget_usd: float | None,
+    resume: bool,
+    promote: bool,
+    margin: float,
+    as_json: bool,
 ) -> int:
     """Train a Conductor by GRPO on real workflows. Exit code 3: paused by its guard, or stopped by the budget."""
     config = _training("config").load_config(source)
     if budget_usd is not None:
         config = config.model_copy(update={"budget_usd": budget_usd})
     place = Path(folder or f"runs/{Path(source).stem}")
-    return _quote(config, place, as_json) if quote_only else _train(config, place, resume, as_json)
+    if quote_only:
+        return _quote(config, place, as_json)
+    code = _train(config, place, resume, as_json)
+    if code == 0 and promote:
+        _promote({"config": source, "folder": str(place), "budget_usd": budget_usd, "margin": margin, "promote": True})
+    return code
 
 
 def _training(module: str) -> Any:
@@ -81,6 +95,13 @@ def _train(config: Any, folder: Path, resume: bool, as_json: bool) -> int:
     else:
         print(_said(finished, folder))
     return 0 if finished.status == "finished" else STOPPED
+
+
+def _promote(options: dict[str, Any]) -> None:
+    """The last two stages of the flow `conductor-train`, in this process."""
+    stages, told = _training("stages"), _training("supervise").StageOptions.model_validate(options)
+    stages.done("evaluate", told)
+    print(stages.done("register", told)["sentence"], file=sys.stderr)
 
 
 def _said(finished: Any, folder: Path) -> str:

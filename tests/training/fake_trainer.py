@@ -17,8 +17,8 @@ from pathlib import Path
 
 from conductor_plugin.errors import ConductorError
 from training.records import COMPLETE, last_checkpoint
-from training.stage_process import _write, hold_leash
-from training.supervise import error_path, result_path
+from training.stage_process import hold_leash
+from training.supervise import error_path, result_path, write_json
 
 
 def step(folder: Path) -> None:
@@ -50,14 +50,14 @@ def main(stage: str, folder: Path, script: list[str]) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if what == "pause":
             error = ConductorError("the guard paused the run: the parse rate was below 0.7", code="paused")
-            _write(error_path(folder, stage), {"code": error.code, "message": str(error)})
+            write_json(error_path(folder, stage), {"code": error.code, "message": str(error)})
             sys.exit(1)
         if what == "raise":
             raise RuntimeError("out of memory")
         if what == "die":
             os.kill(os.getpid(), signal.SIGKILL)
     content = {"iterations": 8, "steps": 8, "candidate": {"accuracy": 0.75}, "promoted": False, "sentence": "no"}
-    _write(result_path(folder, stage), content)
+    write_json(result_path(folder, stage), content)
 
 
 if __name__ == "__main__":
