@@ -8,6 +8,7 @@ recorded. `high`: as many steps as the rules allow, of the dearest worker, each 
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.calls import Typical
@@ -105,9 +106,9 @@ def _worker_hours(pool: Pool, typical: Mapping[str, Typical], rollouts: int, ste
     return Range(**{bound: rollouts * steps[bound] * seconds[bound] / slots / 3600 for bound in steps})
 
 
-def _hours(log: Sequence[Mapping[str, object]], left: int, workers: Range) -> tuple[Range, list[str]]:
+def _hours(log: Sequence[Mapping[str, Any]], left: int, workers: Range) -> tuple[Range, list[str]]:
     """From the steps that this run has made, if there are any; else what the workers take, and a note."""
-    took = [float(row["step_time"]) for row in log if isinstance(row.get("step_time"), int | float)]  # type: ignore[arg-type]
+    took = [float(row["step_time"]) for row in log if isinstance(row.get("step_time"), int | float)]
     if took:
         seconds = {"low": min(took), "likely": statistics.median(took), "high": max(took)}
         return Range(**{bound: left * value / 3600 for bound, value in seconds.items()}), []

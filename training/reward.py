@@ -143,6 +143,12 @@ class Rewarder:
         step = partial(self.paid.step, draw=f"{rollout.iteration}/{rollout.place}")
         return await run_round(job, Engine(step=step), lambda event: None)
 
+    async def close(self) -> None:
+        """End what the grader has started; in the loop that scored."""
+        close = getattr(self._grader, "close", None)
+        if close is not None:
+            await close()
+
     def offered(self, question: Question, workers: Sequence[int]) -> Pool:
         """The pool that a row's rollouts may use; made once for all that are alike."""
         key = (tuple(workers), label_of_question(question))
@@ -156,23 +162,21 @@ class Rewarder:
     ) -> Callable[..., Coroutine[Any, Any, list[float | None]]]:
         """The reward as TRL calls it, once a batch, with every column of the rows as a list.
 
-        The column `outcome` holds what the sampler has scored already: first rounds. `keep` is told all outcomes and
-        gives the figures to log.
+        The column `text` holds the completions (TRL's own column may have them parsed), `outcome` what the sampler
+        has scored already. `keep` is told all outcomes and gives the figures to log.
         """
 
-        async def reward(
-            completions: list[Any], log_metric: Callable[[str, float], None], **columns: Any
-        ) -> list[float | None]:
+        async def reward(log_metric: Callable[[str, float], None], **columns: Any) -> list[float | None]:
             rollouts = [
                 Rollout(
                     question=columns["question"][i],
-                    completion=text_of(completions[i]),
+                    completion=text,
                     workers=tuple(columns["workers"][i]),
                     iteration=columns["iteration"][i],
                     place=columns["place"][i],
                     after=columns["after"][i],
                 )
-                for i in range(len(completions))
+                for i, text in enumerate(columns["text"])
             ]
             known: list[Outcome | None] = columns["outcome"]
             fresh = iter(await self.score([r for r, done in zip(rollouts, known, strict=True) if done is None]))
@@ -190,11 +194,6 @@ def priced(outcome: Outcome, spec: RewardSpec) -> float:
     if spec.cost_weight:
         off += spec.cost_weight * (outcome.cost_usd or 0.0)
     return max(RIGHT - off, VALID)
-
-
-def text_of(completion: Any) -> str:
-    """The text of a completion as TRL hands it: a text, or one assistant message."""
-    return completion if isinstance(completion, str) else str(completion[-1]["content"] or "")
 
 
 def _describe(result: RoundResult, rollout: Rollout) -> Outcome:

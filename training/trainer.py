@@ -124,6 +124,7 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
             "prompt_ids": sampled.prompt_ids,
             "completion_ids": sampled.completion_ids,
             "logprobs": sampled.logprobs if sampled.logprobs[0] is not None else None,
+            "text": self.texts(sampled.completion_ids),
             "place": [offset + i for i in range(len(rows))],
             "outcome": outcomes,
             "after": after,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.conduct import conduct
-from conductor_plugin.errors import InputError
+from conductor_plugin.errors import InputError, LabelError
 from conductor_plugin.planners.prompted import PromptedPlanner
 from conductor_plugin.pool import pool_from
 from conductor_plugin.worker_spec import LLM
@@ -135,3 +135,17 @@ async def test_a_later_rounds_prompt_is_what_inference_sends(tmp_path, upstream,
     (outcome,) = await rewarder.score([Rollout("q1", first, (0, 1, 2), 0, 0)])
     request = request_of(question, pool, settings.rules, (outcome.view,), answered=True)
     assert json.dumps(prompt_of(request, settings.prompt)).encode() == json.dumps(messages).encode()
+
+
+def test_workers_that_may_not_see_a_question_are_not_offered(tmp_path):
+    workers = [{**worker, "clearance": "internal"} for worker in WORKERS["workers"][:2]] + WORKERS["workers"][2:]
+    pool = pool_from({"workers": workers})
+    secret = {"s": Question(id="s", benchmark="b", text="?", gold="1", grader="text", metadata={"label": "internal"})}
+    subsets = {"smallest": 1, "largest": 3}
+    found = rows(config(pool_file(tmp_path), subsets=subsets, grpo={"iterations": 20}), pool, secret)
+    assert {tuple(row["workers"]) for row in found} == {(0,), (1,), (0, 1)}
+    everyone = rows(config(pool_file(tmp_path), reward={"label_violation": "format"}), pool, secret)
+    assert everyone[0]["workers"] == [0, 1, 2]
+    none = pool_from({"workers": WORKERS["workers"]})
+    with pytest.raises(LabelError, match="no worker of the pool is cleared for internal"):
+        rows(config(pool_file(tmp_path)), none, secret)

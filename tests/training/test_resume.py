@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.world import QUESTIONS, Drawn, Exact, config, pool_file, save_model
+from conductor_plugin.errors import InputError
+from tests.training.world import QUESTIONS, Canned, Drawn, Exact, completion, config, pool_file, save_model
+from tests.unit.test_budget import llm_pool
+from tests.upstream import Text
 from training.config import TrainConfig
 from training.grpo import train
-from training.records import last_checkpoint, read_lines
+from training.records import Records, last_checkpoint, read_lines
 
 RUN = """
 import sys
@@ -124,3 +127,34 @@ def test_a_pause_leaves_a_checkpoint_and_the_next_start_goes_on(tmp_path):
     assert not (tmp_path / "run/model").exists()
     finished = train(settings, tmp_path / "run", sampler=Drawn(), **options)
     assert (finished.status, finished.step) == ("finished", 4)
+
+
+def test_the_budget_is_over_all_starts_and_stops_them_at_a_resumable_point(tmp_path, upstream):
+    """Exit, more money, go on: what was paid for before is not paid for again."""
+    upstream.script(*[Text("1")] * 8)
+    pool = llm_pool(upstream.base_url)
+    (tmp_path / "pool.yaml").write_text(json.dumps(pool.model_dump(mode="json", exclude_defaults=True)))
+    start = save_model(tmp_path / "start")
+    poor = config(tmp_path / "pool.yaml", grpo={"iterations": 3}, budget_usd=0.0035)
+    options = {"start": start, "questions": QUESTIONS, "grader": Exact}
+    stopped = train(poor, tmp_path / "run", sampler=Canned(completion(0), completion(1)), **options)
+    assert stopped.status == "stopped_budget"
+    assert "of the budget of 0.0035 USD only" in stopped.reason
+    paid = len(upstream.requests)
+    assert 0 < paid < 24
+    assert train(poor, tmp_path / "run", sampler=Canned(completion(0)), **options).status == "stopped_budget"
+    assert len(upstream.requests) == paid
+    rich = poor.model_copy(update={"budget_usd": 1.0})
+    assert train(rich, tmp_path / "run", sampler=Canned(completion(0)), **options).status == "finished"
+    assert len(upstream.requests) == 24
+
+
+def test_another_configuration_is_refused(tmp_path):
+    settings = prepare(tmp_path, 1)
+    Records(tmp_path / "run").begin(settings, resume=True)
+    Records(tmp_path / "run").begin(settings.model_copy(update={"budget_usd": 3.0}), resume=True)
+    other = settings.model_copy(update={"prompt": settings.prompt.model_copy(update={"few_shot": "none"})})
+    with pytest.raises(InputError, match="was started with another prompt; name another folder"):
+        Records(tmp_path / "run").begin(other, resume=True)
+    with pytest.raises(InputError, match="holds a run already"):
+        Records(tmp_path / "run").begin(settings, resume=False)

@@ -7,6 +7,7 @@ from random import Random
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.context import WorkerRequest
+from conductor_plugin.errors import PermanentError
 from conductor_plugin.grading.verdict import Verdict
 from conductor_plugin.plan import Plan, render_plan
 from training.config import TrainConfig
@@ -27,6 +28,11 @@ async def fool(request: WorkerRequest, log: str = "") -> str:
     """Answers wrong."""
     _write(log, request)
     return "no"
+
+
+async def lost(request: WorkerRequest) -> str:
+    """Cannot be reached."""
+    raise PermanentError("nobody is there", code="bad_key")
 
 
 def _write(log: str, request: WorkerRequest) -> None:
