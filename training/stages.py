@@ -189,7 +189,7 @@ def _known(config: TrainConfig) -> Known | None:
 
 
 def current_planner(pool: Pool) -> Planner:
-    """What a candidate would replace: the default Conductor if it fits the pool, else the pool's template or `solve`."""
+    """What a candidate would replace: the default Conductor if it fits the pool, else the pool's template, or solve."""
     try:
         manifest = read_manifest(default_folder())
         check_pool(manifest.pool, pool, "the default", subsets=manifest.subsets)

@@ -123,12 +123,10 @@ def test_cancelled_in_the_ui(deployment, tmp_path):
 @pytest.mark.parametrize("who", ["trainer", "flow"])
 def test_killed(deployment, who, tmp_path):
     """SIGKILL to the trainer: its stage goes on. To the flow: the automation starts it again."""
-    script = ",".join(["step"] * 30 + ["done"])
     with deployment.worker():
         run = start(deployment, "fake", config="slow", folder=str(tmp_path))
         until(lambda: last_checkpoint(tmp_path / "checkpoints"))
         [flow], trainer = engine_of(run), starts(tmp_path)[-1]
-        deployment.client.hello()
         os.kill(trainer if who == "trainer" else flow, signal.SIGKILL)
         until(lambda: not alive(trainer))
         until(lambda: len(starts(tmp_path)) > 3, 300)  # prepare, cold start, GRPO; and GRPO again
@@ -137,4 +135,49 @@ def test_killed(deployment, who, tmp_path):
         assert steps == list(range(1, len(steps) + 1))
         deployment.client.set_flow_run_state(run, Cancelling())
         deployment.wait(run, StateType.CANCELLED)
-    assert script
+
+
+CONFIG = """
+model: {kind: scratch, scratch: {hidden: 32, layers: 1, heads: 2, vocabulary: 400}}
+pool: embedded
+only: [calculator, number]
+questions:
+  - {name: "rg:gcd", limit: 16, held_out: 8}
+prompt: {style: short}
+rules: {max_steps: 3}
+cold_start: {examples: 800, batch: 16, lr: 3.0e-3}
+gate: {refuse: false, samples: 4}
+grpo: {iterations: 4, questions: 2, rollouts: 4, lr: 1.0e-3, max_completion_tokens: 60, batch: 8, save_every: 1}
+"""
+
+
+@pytest.mark.postgres
+@pytest.mark.local
+@pytest.mark.timeout(600)
+def test_a_real_run_whose_trainer_is_killed(deployment, tmp_path):
+    """All stages with the real trainer, on a model of a few thousand parameters: what it learns is nothing."""
+    folder = tmp_path / "run"
+    (tmp_path / "tiny.yaml").write_text(CONFIG)
+    with deployment.worker():
+        run = start(deployment, "train", config=str(tmp_path / "tiny.yaml"), folder=str(folder), promote=True)
+        until(lambda: last_checkpoint(folder / "checkpoints"), 300)
+        reached = int(last_checkpoint(folder / "checkpoints").name.rpartition("-")[2])
+        calls = len((folder / "rollouts.jsonl").read_text().splitlines())
+        [trainer] = [pid for pid in processes_of(run) if b"grpo" in _command(pid)]
+        os.kill(trainer, signal.SIGKILL)
+        summary = deployment.wait(run, StateType.COMPLETED, seconds=400).state.result()
+    assert summary.steps == 4
+    assert [row["step"] for row in read_lines(folder / "log.jsonl")] == [1, 2, 3, 4]
+    assert len(read_lines(folder / "rollouts.jsonl")) == 4 * 8 >= calls
+    assert reached < 4
+    assert not summary.promoted
+    assert summary.current_accuracy > summary.accuracy
+    assert "not promoted" in summary.sentence
+    assert (folder / "planner" / "model.onnx").is_file()
+
+
+def _command(pid):
+    try:
+        return open(f"/proc/{pid}/cmdline", "rb").read()
+    except OSError:
+        return b""
