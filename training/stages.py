@@ -40,6 +40,7 @@ from training.supervise import Stage, StageOptions, read_result, result_path, wr
 Result = dict[str, Any]
 CANDIDATE, CURRENT = "candidate", "current"
 AT_ONCE = 64
+WORST_RATE = 0.05  # of a detector of known families that is worth having
 TRIED = 8  # held-out questions that an export must plan as torch does
 
 
@@ -171,21 +172,22 @@ def _exported(config: TrainConfig, pool: Pool, held_out: Sequence[Question], fol
 
 
 def _known(config: TrainConfig) -> Known | None:
-    """The families of questions that it was trained on, each set being one; None where they cannot be told from others.
+    """The families of questions that it was trained on, a benchmark being one; strangers are reasoning-gym's others.
 
-    What is outside of them is asked of reasoning-gym: the families of it that were not trained on.
+    None where a family has too few questions, or where wording does not tell families from others (a benchmark of
+    people's questions has no wording of its own): a planner must not refuse by a guess that errs so often.
     """
     from conductor_plugin.benchmarks import reasoning_gym
     from training.known import FEWEST, fit_known
 
-    sets = load_questions(config.questions).train.values()
     inside: dict[str, list[str]] = {}
-    for question in sets:
+    for question in load_questions(config.questions).train.values():
         inside.setdefault(question.benchmark, []).append(question.text)
-    if any(not name.startswith(reasoning_gym.PREFIX) or len(texts) < FEWEST for name, texts in inside.items()):
+    if any(len(texts) < FEWEST for texts in inside.values()):
         return None
     others = [name for name in reasoning_gym.families() if name not in inside]
-    return fit_known(inside, {name: [q.text for q in reasoning_gym.load(name, limit=4)] for name in others})
+    known = fit_known(inside, {name: [q.text for q in reasoning_gym.load(name, limit=4)] for name in others})
+    return known if max(known.rates.false_reject, known.rates.false_accept) <= WORST_RATE else None
 
 
 def current_planner(pool: Pool) -> Planner:
