@@ -153,19 +153,19 @@ grpo: {iterations: 4, questions: 2, rollouts: 4, lr: 1.0e-3, max_completion_toke
 
 @pytest.mark.postgres
 @pytest.mark.local
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_real_run_whose_trainer_is_killed(deployment, tmp_path):
     """All stages with the real trainer, on a model of a few thousand parameters: what it learns is nothing."""
     folder = tmp_path / "run"
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     with deployment.worker():
         run = start(deployment, "train", config=str(tmp_path / "tiny.yaml"), folder=str(folder), promote=True)
-        until(lambda: last_checkpoint(folder / "checkpoints"), 300)
+        until(lambda: last_checkpoint(folder / "checkpoints"), 800)
         reached = int(last_checkpoint(folder / "checkpoints").name.rpartition("-")[2])
         calls = len((folder / "rollouts.jsonl").read_text().splitlines())
         [trainer] = [pid for pid in processes_of(run) if b"grpo" in _command(pid)]
         os.kill(trainer, signal.SIGKILL)
-        summary = deployment.wait(run, StateType.COMPLETED, seconds=400).state.result()
+        summary = deployment.wait(run, StateType.COMPLETED, seconds=800).state.result()
     assert summary.steps == 4
     assert [row["step"] for row in read_lines(folder / "log.jsonl")] == [1, 2, 3, 4]
     assert len(read_lines(folder / "rollouts.jsonl")) == 4 * 8 >= calls
