@@ -48,7 +48,7 @@ def decide(candidate: Sequence[Row], current: Sequence[Row], margin: float) -> D
     verdict = "promoted" if promote else "not promoted"
     sentence = (
         f"on {questions} held-out questions it is {100 * found.mean:+.1f} points against the current one (95 % "
-        f"interval {100 * found.low:+.1f} to {100 * found.high:+.1f}); {verdict}, with the margin at {100 * margin:g}"
+        f"interval {100 * found.low:+.1f} to {100 * found.high:+.1f}); {verdict}, the margin is {100 * margin:g} points"
     )
     return Decision(
         promote=promote, gain=found.mean, low=found.low, high=found.high, questions=questions, sentence=sentence

@@ -29,7 +29,7 @@ from conductor_plugin.planners.default_conductor import default_folder
 from conductor_plugin.planners.known import Known
 from conductor_plugin.planners.manifest import PromptSettings, TrainedRules, read_manifest
 from conductor_plugin.planners.named import conductor_in
-from conductor_plugin.planners.template import TemplatePlanner
+from conductor_plugin.planners.template import TemplatePlanner, fill, load_template
 from conductor_plugin.planners.trained_conductor import check_pool
 from conductor_plugin.pool import Pool
 from conductor_plugin.worker_spec import digest
@@ -197,9 +197,14 @@ def current_planner(pool: Pool) -> Planner:
         check_pool(manifest.pool, pool, "the default", subsets=manifest.subsets)
         return conductor_in()
     except InputError:
-        spec = pool.planner
-        name = spec.name if spec and spec.kind == "template" and spec.name else DEFAULT_TEMPLATE
-        return TemplatePlanner(template=name)
+        pass
+    spec = pool.planner
+    name = spec.name if spec and spec.kind == "template" and spec.name else DEFAULT_TEMPLATE
+    try:
+        fill(load_template(name), pool, name)
+    except InputError:  # the run's pool may lack workers that the template names
+        name = DEFAULT_TEMPLATE
+    return TemplatePlanner(template=name)
 
 
 def _answered(

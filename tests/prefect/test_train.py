@@ -140,7 +140,7 @@ def test_killed(deployment, who, tmp_path):
 CONFIG = """
 model: {kind: scratch, scratch: {hidden: 32, layers: 1, heads: 2, vocabulary: 400}}
 pool: embedded
-only: [calculator, number]
+only: [number, text]
 questions:
   - {name: "rg:gcd", limit: 16, held_out: 8}
 prompt: {style: short}
