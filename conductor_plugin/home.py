@@ -23,7 +23,7 @@ def conductor_home() -> Path:
     InputError `home_unusable` where it can neither be used nor made: only its last part is created, since a
     missing parent is more often a misspelt path or an unmounted volume than a wish.
     """
-    path = Path(os.environ.get("CONDUCTOR_HOME") or "~/.conductor")
+    path = _named()
     try:
         path = path.expanduser().absolute()
         path.mkdir(mode=0o700, exist_ok=True)  # questions and answers are nobody else's business
@@ -31,6 +31,19 @@ def conductor_home() -> Path:
             return path
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows where ~ is
         raise _unusable(path, error) from None
+
+
+def in_home(name: str) -> Path | None:
+    """What lies in the home under that name; None if nothing does, or if there is no home. Makes nothing."""
+    try:
+        path = _named().expanduser().absolute() / name
+        return path if path.exists() else None
+    except (OSError, RuntimeError):
+        return None
+
+
+def _named() -> Path:
+    return Path(os.environ.get("CONDUCTOR_HOME") or "~/.conductor")
 
 
 def published(directory: Path, fill: Callable[[Path], None]) -> Path:

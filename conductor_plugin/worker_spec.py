@@ -189,7 +189,11 @@ class WorkerSpec(Frozen):
 
 
 class PlannerSpec(Frozen):
-    """A pool file's default planner: `kind: prompted` with a `model`, or `kind: template` with a `name`."""
+    """A pool file's default planner.
+
+    `kind: prompted` with a `model`, `kind: template` with a `name`, or `kind: conductor`, the trained one, with the
+    folder of another one than the default as `name`.
+    """
 
     kind: str
     model: str | None = None
@@ -202,8 +206,11 @@ class PlannerSpec(Frozen):
 
     @model_validator(mode="after")
     def _is_whole(self) -> "PlannerSpec":
-        if not (self.kind == "prompted" and self.model) and not (self.kind == "template" and self.name):
-            raise ValueError("pool_bad_value|a planner is {kind: prompted, model: …} or {kind: template, name: …}")
+        whole = {"prompted": self.model, "template": self.name, "conductor": True}
+        if not whole.get(self.kind):
+            raise ValueError(
+                "pool_bad_value|a planner is {kind: prompted, model: …}, {kind: template, name: …} or {kind: conductor}"
+            )
         return self
 
 

@@ -1,6 +1,7 @@
 """Have Prefect's server start crashed runs again: `python -m deployments.automations`, once for each server.
 
-Three automations, for the runs of the deployments of the flow `conductor`. Run again, this updates them.
+Three automations, for the runs of the deployments of the flow `conductor` and of those that train one. Run again,
+this updates them.
 
     resume crashed runs   Crashed -> AwaitingRetry: a worker starts the run again, and it goes on from its stored
                           results (`conductor_plugin.on_prefect.crashes` ends a run that crashes again and again)
@@ -29,10 +30,12 @@ REST = timedelta(minutes=2)
 
 HEARTBEAT = "prefect.flow-run.heartbeat"
 
+FLOWS = ["conductor", "conductor-train", "conductor-retrain"]
+
 # The name leaves out the subflows of later rounds, which their parent runs again. Only a deployment's run can be
 # started again: one that crashed on somebody's command line has no worker.
 OURS = [
-    {"prefect.resource.role": "flow", "prefect.resource.name": "conductor"},
+    {"prefect.resource.role": "flow", "prefect.resource.name": FLOWS},
     {"prefect.resource.role": "deployment"},
 ]
 

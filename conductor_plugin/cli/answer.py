@@ -28,6 +28,8 @@ EXIT_CODES = {
     "no_plan": 4,
     "cancelled": 130,
 }
+# What a planner that was asked may end with.
+PLANNERS_FAULTS = ("no_plan", "question_outside", "question_too_long")
 OPTIONS = (
     "planner",
     "blind",
@@ -124,8 +126,8 @@ def _answer(parameters: dict[str, Any], as_json: bool) -> int:
         print(as_json_line(result.to_json()))
     else:
         print_answer(result)
-    if result.status == "no_plan" and result.error.code != "no_plan":
-        return 2  # a plan or template that a person gave, not one that a planner failed to write
+    if result.status == "no_plan" and result.error.code not in PLANNERS_FAULTS:
+        return 2  # a plan, template or folder that a person gave, not one that a planner failed to write
     return EXIT_CODES[result.status]
 
 

@@ -5,7 +5,7 @@ import os
 from conductor_plugin.errors import InputError, PoolError
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.planners.given import GivenPlan
-from conductor_plugin.planners.named import named_planner, spellings
+from conductor_plugin.planners.named import CONDUCTOR, conductor_in, named_planner, spellings
 from conductor_plugin.planners.prompt import load_few_shot
 from conductor_plugin.planners.prompted import PromptedPlanner
 from conductor_plugin.planners.template import TemplatePlanner, load_template
@@ -47,6 +47,8 @@ def _from_spec(pool: Pool, blind: bool, few_shot: str) -> Planner:
     if spec.kind == "template" and spec.name:
         load_template(spec.name)
         return TemplatePlanner(template=spec.name)
+    if spec.kind == CONDUCTOR:
+        return conductor_in(spec.name or "")
     return _prompted(_llm(spec), spec.clearance, blind, few_shot)
 
 

@@ -7,6 +7,8 @@ from conductor_plugin.errors import InputError
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.planners.consensus import Consensus
 from conductor_plugin.planners.context5 import LongContext
+from conductor_plugin.planners.default_conductor import default_folder
+from conductor_plugin.planners.manifest import FILE
 from conductor_plugin.planners.masrouter import MasRouter
 from conductor_plugin.planners.moa import MixtureOfAgents
 from conductor_plugin.planners.random_plan import RandomPlan
@@ -17,6 +19,7 @@ from conductor_plugin.planners.saved import saved_at
 from conductor_plugin.planners.single import SingleWorker
 from conductor_plugin.planners.smoothie import SmoothieDependent, SmoothieIndependent
 from conductor_plugin.planners.template import TemplatePlanner, load_template
+from conductor_plugin.planners.trained_conductor import TrainedConductor
 from conductor_plugin.planners.trinity import Trinity
 from conductor_plugin.pool import Pool
 
@@ -34,6 +37,7 @@ TRAINED: Mapping[str, Callable[..., Planner]] = {
     "masrouter": MasRouter,
     "trinity": Trinity,
 }
+CONDUCTOR = "conductor"
 # What a trained one needs beyond the core; scikit-learn brings numpy.
 NEEDS = {"masrouter": ("sklearn", "torch")}
 UNTRAINED_TOO = ("masrouter", "trinity")
@@ -45,6 +49,8 @@ def named_planner(pool: Pool, planner: str) -> Planner | None:
     if kind == "template":
         load_template(name)
         return TemplatePlanner(template=name)
+    if kind == CONDUCTOR:
+        return conductor_in(name)
     if kind == "rules":
         load_rules(name or "default")
         return RuleRouter(rules=name or "default")
@@ -64,6 +70,12 @@ def named_planner(pool: Pool, planner: str) -> Planner | None:
     return None
 
 
+def conductor_in(folder: str = "") -> Planner:
+    """The trained Conductor in a folder; without one, the default. Its files are checked when it is first asked."""
+    saved = saved_at(folder or default_folder(), FILE)
+    return TrainedConductor(model=saved, name=f"{CONDUCTOR}:{folder}" if folder else CONDUCTOR)
+
+
 def _trained(kind: str, folder: str) -> Planner:
     missing = [module for module in NEEDS.get(kind, ("sklearn",)) if find_spec(module) is None]
     if missing:
@@ -76,6 +88,6 @@ def _trained(kind: str, folder: str) -> Planner:
 
 def spellings() -> str:
     """How the planners are written, for a sentence."""
-    optional = [f"{name}[:FOLDER]" for name in UNTRAINED_TOO]
+    optional = [f"{name}[:FOLDER]" for name in (CONDUCTOR, *UNTRAINED_TOO)]
     folders = [f"{name}:FOLDER" for name in TRAINED if name not in UNTRAINED_TOO]
     return ", ".join(["rules", *PLAIN, *(f"{name}:WORKER" for name in OF_WORKER), *folders, *optional])

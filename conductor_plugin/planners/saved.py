@@ -58,23 +58,23 @@ def read_model(folder: Path, kind: str) -> "tuple[dict[str, Any], Arrays]":
     return facts, arrays
 
 
-def saved_at(folder: str | Path) -> Saved:
-    """A reference to what was saved in a folder. InputError `planner_unreadable` if nothing was."""
+def saved_at(folder: str | Path, file: str = "model.json") -> Saved:
+    """A reference to what was saved in a folder. InputError `planner_unreadable` if there is no `file` in it."""
     root = Path(folder).expanduser().resolve()
-    if not (root / "model.json").is_file():
+    if not (root / file).is_file():
         raise InputError(
             f"there is no trained planner in {folder}; name the folder that training saved it in",
             code="planner_unreadable",
         )
     sha = hashlib.sha256()
-    for file in sorted(path for path in root.rglob("*") if path.is_file()):
-        sha.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        sha.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return Saved(path=str(root), digest=sha.hexdigest()[:16])
 
 
-def folder_of(saved: Saved) -> Path:
+def folder_of(saved: Saved, file: str = "model.json") -> Path:
     """Where to load from. InputError `planner_changed` if it is not what the planner was made for any more."""
-    if saved_at(saved.path) != saved:
+    if saved_at(saved.path, file) != saved:
         raise InputError(f"{saved.path} was trained again meanwhile; make the planner anew", code="planner_changed")
     return Path(saved.path)
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from conductor_plugin.chat_tokens import chat_ids, placeholder
 from conductor_plugin.context import Message, WorkerReply, WorkerRequest, build_messages
 from conductor_plugin.errors import ContextTooLongError
 from conductor_plugin.models import Frozen
@@ -18,7 +18,6 @@ from conductor_plugin.workers.batching import Batch
 
 MODEL = "SmolLM2-135M-Instruct"
 ALMOST_GREEDY = 1e-6  # at this temperature only the likeliest token is left
-PLACEHOLDER = re.compile("\0(\\d+)\0")
 
 
 class Params(Frozen):
@@ -66,7 +65,6 @@ class SmolLM2:
         tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True)
         self._render = tokenizer.apply_chat_template
         self._special: dict[str, int] = tokenizer.get_added_vocab()
-        self._markers = re.compile(f"({'|'.join(map(re.escape, self._special))})")
         self._ends = {self._special["<|im_end|>"], self._special["<|endoftext|>"]}
         self._text = tokenizer.backend_tokenizer
         self._text.encode_special_tokens = True  # what looks like a special token in a text is text
@@ -83,25 +81,17 @@ class SmolLM2:
         return job
 
     def encode(self, messages: Sequence[Message], prefill: str = "") -> list[int]:
-        """Token ids of a chat, up to the point where the assistant goes on.
-
-        The template is rendered with placeholders, so that only its own special tokens become such tokens,
-        whatever a question or another worker's output contains.
-        """
+        """Token ids of a chat, up to the point where the assistant goes on."""
         texts = [*(message.content for message in messages), prefill]
         skeleton = self._render(
-            [{"role": message.role, "content": f"\0{i}\0"} for i, message in enumerate(messages)],
+            [{"role": message.role, "content": placeholder(i)} for i, message in enumerate(messages)],
             tokenize=False,
             add_generation_prompt=True,
         )
-        ids: list[int] = []
-        for piece in self._markers.split(f"{skeleton}\0{len(messages)}\0"):
-            if piece in self._special:
-                ids.append(self._special[piece])
-            else:
-                text = PLACEHOLDER.sub(lambda match: texts[int(match[1])], piece)
-                text = text.encode(errors="replace").decode()  # half a surrogate pair, from JSON say
-                ids += self._text.encode(text, add_special_tokens=False).ids
+        return chat_ids(f"{skeleton}{placeholder(len(messages))}", texts, self._special, self._ids)
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._text.encode(text, add_special_tokens=False).ids
         return ids
 
     def generate(self, batch: Batch[Job, WorkerReply]) -> None:

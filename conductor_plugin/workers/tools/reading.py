@@ -8,6 +8,8 @@ A tool understands a sentence as a whole or not at all. This module finds the se
    leaves its operand out ("Reverse.", "Add 5") gets the operand from the step it names, by default the
    latest visible one; "the number" or "the text", with no step visible, is the question's, if it has just one.
 4. Sentences joined by "then" are done one after the other, each on the result of the one before.
+5. "Do the next part." or "Go on." asks for one of those sentences alone: the question's first where no step is
+   visible, else the one that follows as many as there are visible steps, on the result of the latest.
 
 What a text says at its end about the form of the answer ("Give the final answer in \\boxed{}.") is left out first:
 a tool has one form.
@@ -89,7 +91,22 @@ async def _answer(tool: Tool, request: WorkerRequest) -> str | None:
     instruction, question = without_form(request.subtask), without_form(request.question)
     if not instruction or _is_general(instruction, bool(request.seen)):
         return await _in_turn(tool, question, (), "")
+    if len(instruction) <= 100 and _NEXT_PART.fullmatch(instruction):
+        return await _next_part(tool, question, request.seen)
     return await _in_turn(tool, instruction, request.seen, question)
+
+
+async def _next_part(tool: Tool, question: str, seen: tuple[Seen, ...]) -> str | None:
+    """The part of the question that is due: every visible step is taken to have done one."""
+    parts = _parts(question)
+    if len(seen) >= len(parts) or len(question) > tool.max_text:
+        return None
+    return await (_referring(tool, parts[len(seen)], seen[-1:], "") if seen else _sentence(tool, parts[0], (), ""))
+
+
+def _parts(text: str) -> list[str]:
+    """The sentences that "then" joins."""
+    return (_THEN_APART if ":" in text else _THEN).split(text) if len(text) <= MAX_REFERRING else [text]
 
 
 def without_form(text: str) -> str:
@@ -113,7 +130,7 @@ async def _in_turn(tool: Tool, text: str, seen: tuple[Seen, ...], question: str)
     if not text or max(len(text), len(question)) > tool.max_text:
         return None
     result = await _sentence(tool, text, seen, question)
-    clauses = (_THEN_APART if ":" in text else _THEN).split(text) if len(text) <= MAX_REFERRING else []
+    clauses = _parts(text)
     if result is not None or not 2 <= len(clauses) <= 10:
         return result
     result = await _sentence(tool, clauses[0], seen, question)
@@ -219,7 +236,12 @@ _REFERENCE = re.compile(
 )
 _ITS = (re.compile(r"(.*\b)?its ([\w ]+)", re.IGNORECASE), r"\1\2 of it")
 _THEN = re.compile(r"\s*[,;.]?\s*\b(?:and )?then,?\s+", re.IGNORECASE)
-_THEN_APART = re.compile(r"\s*[,;.]\s*(?:and )?then,?\s+", re.IGNORECASE)
+_THEN_APART = re.compile(r"\s*[,;.?]\s*(?:and )?then,?\s+", re.IGNORECASE)
+_NEXT_PART = re.compile(
+    r"(?:please )?(?:go on|continue|carry on|(?:do|solve|answer|work on) (?:only )?(?:the |its )?next (?:part|step))"
+    r"(?: (?:of|with) (?:the|this) (?:question|problem|task))?(?: only| from here)?[.!]?",
+    re.IGNORECASE,
+)
 _PREFIX_ADVERB = re.compile(r"^(?:(?:please|now|next|finally|so|ok|okay),? )+", re.IGNORECASE)
 _VERB = r"(?:solve|answer|compute|calculate|evaluate|do|handle|work out|work on|find|give|determine)"
 _GENERAL = re.compile(

@@ -1,0 +1,152 @@
+"""The planner `conductor[:FOLDER]`: a small language model that learnt to conduct one pool (paper, "Training").
+
+It runs here on the CPU, by onnxruntime. It knows the pool, the prompt and the kinds of questions of its training, and
+says so where it is asked for anything else: its plan would be nonsense, well written.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from threading import Event, Lock
+
+from conductor_plugin.errors import InputError, NoPlanError
+from conductor_plugin.models import Frozen
+from conductor_plugin.planners import known
+from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
+from conductor_plugin.planners.choosing import lot
+from conductor_plugin.planners.decoder import Decoder, greedy, sampler
+from conductor_plugin.planners.known import Known, load_known
+from conductor_plugin.planners.manifest import FILE, Manifest, TrainedPool, read_manifest
+from conductor_plugin.planners.saved import Saved, folder_of
+from conductor_plugin.pool import Pool
+
+WAYS_ON = (
+    "use a model (--planner openai/gpt-5-mini with a key, or planner: with the api_base of a local endpoint in the "
+    "pool file) or a template (--planner template:first-answer)"
+)
+_MOST_NAMED = 12
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A folder, loaded."""
+
+    manifest: Manifest
+    decoder: Decoder
+    known: Known | None
+
+    @staticmethod
+    def load(folder: Path) -> "TrainedModel":
+        """InputError says what is wrong with the folder; see `read_manifest` for the codes."""
+        manifest = read_manifest(folder)
+        families = load_known(folder) if known.FILE in manifest.files else None
+        return TrainedModel(manifest, Decoder.load(folder, manifest.special), families)
+
+
+class TrainedConductor(Frozen):
+    """A trained Conductor. Its first attempt is greedy; after a faulty plan it draws, by `seed` and the question.
+
+    With `any_question` it plans also what it was not trained on: for measuring how far its training carries.
+    """
+
+    model: Saved
+    name: str = "conductor"
+    tries: int = 3
+    seed: int = 0
+    any_question: bool = False
+
+    async def propose(self, request: PlanRequest) -> Proposal:
+        """One attempt. InputError where it was not trained for the pool or for rounds, NoPlanError `question_outside`
+        for a question of no family that it knows.
+        """
+        stop = Event()
+        try:
+            return await asyncio.to_thread(self._propose, request, stop)
+        except asyncio.CancelledError:
+            stop.set()  # the thread ends at its next token
+            raise
+
+    def _propose(self, request: PlanRequest, stop: Event) -> Proposal:
+        with _LOADING:
+            model = _loaded(self.model)
+        manifest = model.manifest
+        check_request(manifest, None if self.any_question else model.known, request, self.name)
+        prompt = model.decoder.prompt(manifest.prompt.build(as_trained(request, manifest)))
+        decoding = manifest.decoding
+        if len(prompt) + decoding.max_tokens > decoding.context:
+            raise NoPlanError(
+                f"the question makes a prompt of {len(prompt)} tokens, and {self.name} reads "
+                f"{decoding.context - decoding.max_tokens}; {WAYS_ON}",
+                code="question_too_long",
+            )
+        attempt = len(request.feedback)
+        seed = lot(self.seed, f"{attempt}\n{request.question}").getrandbits(64)
+        pick = sampler(decoding.temperature, seed) if attempt else greedy
+        made = model.decoder.complete(
+            prompt, max_tokens=decoding.max_tokens, eos=decoding.eos, pick=pick, stopped=stop.is_set
+        )
+        proposal = read_completion(model.decoder.text(made), request.rules)
+        tokens = {"prompt_tokens": len(prompt), "completion_tokens": len(made)}
+        return proposal.model_copy(update={"calls": 1, **tokens})
+
+
+# Several threads that ask at once load the model once.
+_LOADING = Lock()
+
+
+@cache
+def _loaded(saved: Saved) -> TrainedModel:
+    return TrainedModel.load(folder_of(saved, FILE))
+
+
+def as_trained(request: PlanRequest, manifest: Manifest) -> PlanRequest:
+    """The request as training would have shown it: no complaint about an earlier attempt, no more steps than then."""
+    steps = min(request.rules.max_steps, manifest.rules.max_steps)
+    rules = request.rules.model_copy(update={"max_steps": steps})
+    return request.model_copy(update={"feedback": (), "rules": rules})
+
+
+def check_request(manifest: Manifest, families: Known | None, request: PlanRequest, name: str) -> None:
+    """InputError `planner_pool` or `planner_rounds`, or NoPlanError `question_outside`, each with the way on."""
+    check_pool(manifest.pool, request.pool, name, subsets=manifest.subsets)
+    if request.rules.conductor and not manifest.rules.max_rounds:
+        raise InputError(
+            f"{name} was not trained to plan again; leave out --max-rounds, or {WAYS_ON}", code="planner_rounds"
+        )
+    if request.history:
+        raise NoPlanError(
+            f"{name} was trained on questions alone, not on conversations; {WAYS_ON}", code="question_outside"
+        )
+    if families and families.family_of(request.question) is None:
+        raise NoPlanError(
+            f"{name} plans only the kinds of questions that it was trained on ({_listed(manifest.families)}), and "
+            f"this is none of them; {WAYS_ON}",
+            code="question_outside",
+        )
+
+
+def check_pool(trained: TrainedPool, pool: Pool, name: str, *, subsets: bool) -> None:
+    """InputError `planner_pool` unless the pool is that of the training: whole, or where it was trained so, a part.
+
+    A part has workers of the training in their order; a plan's ids are those of the part.
+    """
+    workers = [worker.fingerprint for worker in pool.workers]
+    if tuple(workers) == trained.workers or (subsets and _in_order(workers, trained.workers)):
+        return
+    others = [worker.name for worker in pool.workers if worker.fingerprint not in trained.workers]
+    whole = f"the pool {', '.join(trained.names)}"
+    mend = f"leave out {', '.join(others)} (--exclude)" if others else "use it whole and in its order"
+    part = " or parts of it" if subsets else ""
+    raise InputError(f"{name} was trained on {whole}{part}; {mend}, or {WAYS_ON}", code="planner_pool")
+
+
+def _in_order(part: Sequence[str], whole: Sequence[str]) -> bool:
+    rest = iter(whole)
+    return all(worker in rest for worker in part)
+
+
+def _listed(families: Sequence[str]) -> str:
+    more = len(families) - _MOST_NAMED
+    return ", ".join(families[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,137 @@
+"""The cold start: supervised learning of the format alone.
+
+The plans are drawn by lot - length, workers, access and phrases - whatever the question, so that nothing about routing
+is taught. A model that has learnt all there is to learn from them is as good as a plan by lot.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from conductor_plugin.benchmarks.question import Question
+from conductor_plugin.errors import InputError
+from conductor_plugin.plan import Access, Plan, render_plan
+from conductor_plugin.pool import Pool
+from training.config import ColdStart, TrainConfig
+from training.questions import pool_of, prompt_of, request_of
+from training.scratch import make_model, make_tokenizer
+
+PHRASES = ("", "Solve the problem.", "Do the next part.", "Go on.")
+"""Instructions that fit any question and any worker; the first is the bare question."""
+WHOLE = (
+    "question: ",
+    "\nmodels: ",
+    " steps: ",
+    "\nplan:\n",
+    "model_id = [",
+    "]\nsubtasks = [",
+    "]\naccess_list = [",
+    ", ",
+    "[]",
+    '"all"',
+    *(f'"{phrase}"' for phrase in PHRASES),
+)
+"""What prompts and plans repeat, a token each: a plan of two steps has 16 tokens so, instead of 40."""
+PLANS_A_PROMPT = 16
+"""Plans that share a prompt in a batch, which then goes through the model once."""
+WARM_UP = 0.05
+
+
+def random_plan(source: Random, workers: int, max_steps: int) -> Plan:
+    """A plan by lot: any length from 1, any worker; each step sees nothing, everything, or the step before it."""
+    length = source.randint(1, max_steps)
+    access: list[Access] = [()]
+    access += [source.choice(((), "all", (i - 1,))) for i in range(1, length)]
+    return Plan(
+        model_id=tuple(source.randrange(workers) for _ in range(length)),
+        subtasks=tuple(source.choice(PHRASES) for _ in range(length)),
+        access_list=tuple(access),
+    )
+
+
+def cold_start(
+    config: TrainConfig,
+    pool: Pool,
+    questions: Sequence[Question],
+    folder: Path,
+    *,
+    on_step: Callable[[int, float], None] = lambda step, loss: None,
+) -> Path:
+    """Make tokenizer and model from nothing, teach the format, save both to `folder`, which is given back.
+
+    `on_step` is told the loss, in nats a token. InputError if the configuration has no cold start, or no size.
+    """
+    spec, size = config.cold_start, config.model.scratch
+    if spec is None or size is None:
+        raise InputError("a cold start needs cold_start and model.scratch in the configuration", code="bad_option")
+    prompts = [_prompt(config, pool, question) for question in questions]
+    source = Random(f"cold start/{spec.seed}")
+    draw = _drawer(source, len(pool.workers), config.rules.max_steps)
+    tokenizer = make_tokenizer([*prompts, *(draw() for _ in range(2_000))], size.vocabulary, WHOLE)
+    model = make_model(size, tokenizer, spec.seed)
+    _teach(model, tokenizer, prompts, draw, spec, source, on_step)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _drawer(source: Random, workers: int, max_steps: int) -> Callable[[], str]:
+    return lambda: render_plan(random_plan(source, workers, max_steps))
+
+
+def _prompt(config: TrainConfig, pool: Pool, question: Question) -> str:
+    offered = pool_of(pool, question, range(len(pool.workers)))
+    prompt = prompt_of(request_of(question, offered, config.rules), config.prompt)
+    if not isinstance(prompt, str):
+        raise InputError("a model from nothing has prompts of style short", code="bad_option")
+    return prompt
+
+
+def _teach(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str],
+    draw: Callable[[], str],
+    spec: ColdStart,
+    source: Random,
+    on_step: Callable[[int, float], None],
+) -> None:
+    import torch
+    from transformers import get_cosine_schedule_with_warmup
+
+    from training.fast.logps import shared_log_probs
+
+    steps = spec.epochs * spec.examples // spec.batch
+    optimizer = torch.optim.AdamW(model.parameters(), lr=spec.lr, betas=(0.9, 0.99), weight_decay=0.01)
+    schedule = get_cosine_schedule_with_warmup(optimizer, int(WARM_UP * steps), steps)
+    model.train()
+    for step, (ids, mask, kept) in zip(range(steps), _batches(tokenizer, prompts, draw, spec, source), strict=False):
+        log_probs, _ = shared_log_probs(model, ids, mask, kept, 1.0)
+        own = mask[:, -kept:]
+        loss = -(log_probs * own).sum() / own.sum()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        on_step(step, loss.item())
+
+
+def _batches(
+    tokenizer: Any, prompts: Sequence[str], draw: Callable[[], str], spec: ColdStart, source: Random
+) -> Iterator[tuple[Any, Any, int]]:
+    """Token ids [rows, prompt + completion], their mask, and the completions' width."""
+    import torch
+
+    while True:
+        asked = [tokenizer(prompt)["input_ids"] for prompt in source.choices(prompts, k=spec.batch // PLANS_A_PROMPT)]
+        plans = [tokenizer(draw())["input_ids"] + [tokenizer.eos_token_id] for _ in range(spec.batch)]
+        wide, kept = max(map(len, asked)), max(map(len, plans))
+        rows, masks = [], []
+        for i, plan in enumerate(plans):
+            prompt = asked[i % len(asked)]
+            before, behind = wide - len(prompt), kept - len(plan)
+            rows.append([0] * before + prompt + plan + [0] * behind)
+            masks.append([0] * before + [1] * (len(prompt) + len(plan)) + [0] * behind)
+        yield torch.tensor(rows), torch.tensor(masks), kept

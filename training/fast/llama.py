@@ -1,0 +1,57 @@
+"""A Llama's forward over tokens that go on from a cache, by the model's own weights. Imports torch.
+
+Shapes: R rows, N new tokens, P cached positions, h heads, d numbers a head. Every module of the model is used as it
+is; only attention is written out, so that the cache can be shared by rows.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+Heads = torch.Tensor
+"""[R, h, N, d]."""
+Attend = Callable[[int, Heads, Heads, Heads], Heads]
+"""(layer, query, key, value) of the new tokens -> what they attend to."""
+
+
+def check(model: Any) -> Any:
+    """The model itself. ValueError if it is no plain Llama with as many key heads as query heads."""
+    config = model.config
+    if config.model_type != "llama" or config.num_key_value_heads != config.num_attention_heads:
+        raise ValueError("the fast hooks know Llama models whose heads share no keys; leave them out for this one")
+    return model
+
+
+def forward(model: Any, ids: torch.Tensor, positions: torch.Tensor, attend: Attend) -> torch.Tensor:
+    """The last hidden states [R, N, hidden] of new tokens `ids` [R, N] at `positions` [R, N]."""
+    inner = model.model
+    hidden = inner.embed_tokens(ids)
+    rotation = inner.rotary_emb(hidden, position_ids=positions)
+    for number, layer in enumerate(inner.layers):
+        x = layer.input_layernorm(hidden)
+        attention = layer.self_attn
+        shape = (*x.shape[:-1], -1, attention.head_dim)
+        query, key, value = (
+            project(x).view(shape).transpose(1, 2)
+            for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
+        query, key = apply_rotary_pos_emb(query, key, *rotation)
+        seen = attend(number, query, key, value)
+        hidden = hidden + attention.o_proj(seen.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1))
+        hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+    return inner.norm(hidden)  # type: ignore[no-any-return]
+
+
+def positions_of(mask: torch.Tensor) -> torch.Tensor:
+    """Positions of tokens that are padded on the left: each row's first token has 0."""
+    return (mask.cumsum(dim=1) - 1).clamp(min=0)
+
+
+def causal(mask: torch.Tensor) -> torch.Tensor:
+    """[R, 1, N, N]: who may be seen, for a mask [R, N] of tokens. A padding sees itself: a row of nothing is nan."""
+    size = mask.shape[1]
+    below = torch.ones(size, size, dtype=torch.bool, device=mask.device).tril()
+    itself = torch.eye(size, dtype=torch.bool, device=mask.device)
+    return ((below & mask[:, None, :].bool()) | itself)[:, None]

@@ -1,0 +1,251 @@
+"""The proof on two cores, `make learn`: from nothing to a table, seed by seed.
+
+Each seed makes its own tokenizer and model, learns the format alone, is trained by GRPO with the trainer and reward of
+the GPU path (only sampling and log-probabilities are the faster ones of `training/fast`), and answers questions that
+no choice has seen. The baselines answer the same ones.
+
+folder/answers.sqlite        all answers of workers, of all seeds
+folder/seed-0/cold-start/    model and tokenizer that know the format
+folder/seed-0/grpo/          the run, see `grpo`; `model/` in it is what was learnt
+folder/seed-0/rows.jsonl     what the model answered before and after, see `evaluation.rows`
+folder/report.md, curve.png  the table of all seeds
+"""
+
+import argparse
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from conductor_plugin.benchmarks.question import Question
+from conductor_plugin.errors import ConductorError
+from conductor_plugin.evaluation.evaluate import System, evaluate, tasks_of
+from conductor_plugin.evaluation.rows import Row
+from conductor_plugin.evaluation.statistics import accuracy, marks
+from conductor_plugin.evaluation.store import Store
+from conductor_plugin.grading.text import grade_text
+from conductor_plugin.grading.verdict import Verdict
+from conductor_plugin.pool import Pool
+from training.cold_start import cold_start
+from training.compared import COLD, LEARNED, LOT, SAMPLED, baselines, by_lot, written
+from training.config import TrainConfig, load_config
+from training.families import FAMILIES, TRAINED, questions
+from training.fast.logps import shared_log_probs
+from training.fast.sampler import FastSampler, sample
+from training.grpo import Finished, train, training_pool
+from training.questions import pool_of, prompt_of, request_of
+from training.records import read_lines
+
+EACH: Mapping[str, int] = {"train": 250, "held-out": 10, "test": 12}
+"""Questions of each family."""
+TALKS = ("reflection:", "consensus:")
+FEW = 3
+"""Questions of each family that a language model answers five times over."""
+NO_HEAD_START = 0.05
+"""How far the cold start's accuracy may be from that of plans by lot, in shares of 1."""
+
+Say = Callable[[str], None]
+
+
+class HeadStart(ConductorError):
+    """The cold start knows more, or less, than the format."""
+
+
+class TextGrader:
+    """Judges in this process: the families' answers are numbers and words, and never formulas."""
+
+    async def grade(self, question: Question, answer: str) -> Verdict:
+        """Right or wrong."""
+        return grade_text(question.gold, answer)
+
+
+def learn(config: TrainConfig, folder: Path, seed: int, say: Say) -> list[Row]:
+    """One seed, from nothing to rows: of the cold start, of plans by lot, and of what was learnt.
+
+    ConductorError `head_start` if the cold start is not as good as plans by lot; else as `train`.
+    """
+    home = folder / f"seed-{seed}"
+    config = seeded(config, seed)
+    pool = training_pool(config)
+    store = Store(f"sqlite:///{folder / 'answers.sqlite'}")
+    if not (home / "cold-start" / "config.json").exists():
+        cold_start(config, pool, questions("train", EACH["train"]), home / "cold-start", on_step=_told(say))
+    check_head_start(config, pool, home / "cold-start", store, say)
+    done = train_from(config, home, say)
+    say(f"GRPO: {done.status} after {done.step} iterations {done.reason}")
+    test = questions("test", EACH["test"], FAMILIES)
+    systems = [
+        _system(LEARNED, config, pool, home / "grpo" / "model", test, temperature=0),
+        _system(SAMPLED, config, pool, home / "grpo" / "model", test, temperature=1, seed=seed),
+        _system(COLD, config, pool, home / "cold-start", test, temperature=1, seed=seed),
+        by_lot(test, pool, config.rules.max_steps, seed),
+    ]
+    rows = [row.model_copy(update={"repeat": seed}) for row in answered(systems, test, store)]
+    (home / "rows.jsonl").write_text("".join(row.model_dump_json() + "\n" for row in rows), encoding="utf-8")
+    return rows
+
+
+def seeded(config: TrainConfig, seed: int) -> TrainConfig:
+    """The configuration with that seed everywhere."""
+    assert config.cold_start is not None
+    return config.model_copy(
+        update={
+            "cold_start": config.cold_start.model_copy(update={"seed": seed}),
+            "grpo": config.grpo.model_copy(update={"seed": seed}),
+        }
+    )
+
+
+def train_from(config: TrainConfig, home: Path, say: Say) -> Finished:
+    """GRPO from the cold start in `home`, with the fast hooks."""
+    asked = {question.id: question for question in questions("train", EACH["train"])}
+    return train(
+        config,
+        home / "grpo",
+        start=home / "cold-start",
+        questions=asked,
+        grader=TextGrader,
+        sampler=FastSampler(),
+        log_probs=shared_log_probs,
+        on_step=_reporter(say),
+        on_note=say,
+    )
+
+
+def check_head_start(config: TrainConfig, pool: Pool, model: Path, store: Store, say: Say) -> None:
+    """HeadStart `head_start` unless the sampled cold start is as good as plans by lot, on held-out questions."""
+    asked = questions("held-out", EACH["held-out"])
+    systems = [
+        _system(COLD, config, pool, model, asked, temperature=1),
+        by_lot(asked, pool, config.rules.max_steps, config.grpo.seed),
+    ]
+    rows = answered(systems, asked, store)
+    cold, lot = (_share(rows, name) for name in (COLD, LOT))
+    say(f"sampled cold start {cold:.3f}, plans by lot {lot:.3f}, on {len(asked)} held-out questions")
+    if abs(cold - lot) > NO_HEAD_START:
+        raise HeadStart(
+            f"the cold start answers {cold:.3f}, plans by lot {lot:.3f}: it has learnt more or less than the format",
+            code="head_start",
+        )
+
+
+def answered(systems: Sequence[System], asked: Sequence[Question], store: Store) -> list[Row]:
+    """The systems' rows on the questions."""
+    return asyncio.run(evaluate(tasks_of(systems, asked, 1), store=store, grader=TextGrader()))
+
+
+def baseline_rows(config: TrainConfig, folder: Path) -> list[Row]:
+    """The baselines on the test questions; five answers of a language model on a part of them."""
+    pool = training_pool(config)
+    store = Store(f"sqlite:///{folder / 'answers.sqlite'}")
+    talkers = [worker.name for worker in pool.workers if worker.kind == "local"]
+    dear = [f"{kind}{name}" for kind in TALKS for name in talkers]
+    systems = baselines(pool)
+    rows = answered([s for s in systems if s.name not in dear], questions("test", EACH["test"], FAMILIES), store)
+    return rows + answered([s for s in systems if s.name in dear], questions("test", FEW, FAMILIES), store)
+
+
+def completions(
+    config: TrainConfig, pool: Pool, folder: Path, asked: Sequence[Question], temperature: float, seed: int = 0
+) -> list[str]:
+    """What the model in the folder writes for each question."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    prompts = [
+        tokenizer(prompt_of(request_of(q, pool_of(pool, q, range(len(pool.workers))), config.rules), config.prompt))
+        for q in asked
+    ]
+    written_ids = sample(
+        model,
+        [prompt["input_ids"] for prompt in prompts],
+        most=config.grpo.max_completion_tokens,
+        end=tokenizer.eos_token_id,
+        temperature=temperature,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    texts: list[str] = tokenizer.batch_decode(written_ids, skip_special_tokens=True)
+    return texts
+
+
+def _system(
+    name: str,
+    config: TrainConfig,
+    pool: Pool,
+    model: Path,
+    asked: Sequence[Question],
+    *,
+    temperature: float,
+    seed: int = 0,
+) -> System:
+    texts = completions(config, pool, model, asked, temperature, seed)
+    return written(name, asked, texts, pool, config.rules.max_steps)
+
+
+def _share(rows: Sequence[Row], system: str) -> float:
+    found = accuracy(marks(row for row in rows if row.system == system))
+    return found.mean if found else 0.0
+
+
+def _told(say: Say) -> Callable[[int, float], None]:
+    started = time.monotonic()
+
+    def told(step: int, loss: float) -> None:
+        if step % 25 == 0:
+            say(f"cold start {step}: loss {loss:.3f}, {time.monotonic() - started:.0f} s")
+
+    return told
+
+
+def _reporter(say: Say) -> Callable[[int, Mapping[str, float]], None]:
+    started = time.monotonic()
+
+    def told(step: int, figures: Mapping[str, float]) -> None:
+        if step % 5 == 0 or step == 1:
+            names = ("reward_mean", "parse_rate", "right_given_valid", "one_step_share", "plan_length", "dead_groups")
+            shown = " ".join(f"{name} {figures[name]:.3f}" for name in names)
+            workers = " ".join(f"{value:.2f}" for name, value in figures.items() if name.startswith("worker/"))
+            say(f"GRPO {step}: {shown} workers {workers}, {time.monotonic() - started:.0f} s")
+
+    return told
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """`python -m training.learn`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--config", default="two-cores")
+    parser.add_argument("--folder", type=Path, default=Path("runs/two-cores"))
+    parser.add_argument("--seeds", type=int, default=1)
+    given = parser.parse_args(arguments)
+    _one_thread()
+    config = load_config(given.config)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    rows = [row for seed in range(given.seeds) for row in learn(config, given.folder, seed, _say)]
+    from training.report import write_report
+
+    write_report(rows, baseline_rows(config, given.folder), given.folder, given.seeds, _say)
+
+
+def _one_thread() -> None:
+    """Two threads wait for each other on two cores that others use too."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)
+
+
+def curve(folder: Path, seed: int) -> list[dict[str, Any]]:
+    """The figures of each iteration of a seed."""
+    return read_lines(folder / f"seed-{seed}" / "grpo" / "log.jsonl")
+
+
+assert TRAINED  # the families that `questions` takes by default
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""The table of the proof on two cores: rows of all systems in, figures and Markdown out. Pure functions."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from conductor_plugin.evaluation.rows import Row
+from conductor_plugin.evaluation.statistics import SINGLE, accuracy, ceiling, difference, marks, means
+from conductor_plugin.models import Frozen
+from training.compared import LEARNED
+from training.families import FAMILIES
+
+ORACLE = "oracle one-step router"
+PREFIX = "two-cores:"
+
+
+class Line(Frozen):
+    """A system's accuracies on families trained on and never seen, and what a question takes; shares are of 1."""
+
+    system: str
+    trained: float
+    single: float
+    chained: float
+    unseen: float
+    calls: float
+    tokens: float | None
+
+
+class Shape(Frozen):
+    """What a family's plans are like: mean steps that ran, the commonest (workers, topology), its share, accuracy."""
+
+    family: str
+    steps: float
+    commonest: str
+    share: float
+    accuracy: float
+
+
+class Gap(Frozen):
+    """The learned system's accuracy less another's on the same questions, and the 95 % interval of a paired bootstrap."""
+
+    over: str
+    on: str
+    mean: float
+    low: float
+    high: float
+
+
+def table(rows: Iterable[Row]) -> list[Line]:
+    """A line a system, in the rows' order; the oracle, made of the single workers, behind them."""
+    by_system: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_system[row.system].append(row)
+    lines = [_line(system, own) for system, own in by_system.items()]
+    singles = [own for system, own in by_system.items() if system.startswith(SINGLE)]
+    if not singles:
+        return lines
+    parts = {name: ceiling([marks(filter(wanted, own)) for own in singles]) or 0.0 for name, wanted in _PARTS.items()}
+    return [*lines, Line(system=ORACLE, calls=1.0, tokens=None, **parts)]
+
+
+def shapes(rows: Sequence[Row], system: str = LEARNED) -> list[Shape]:
+    """A line a family, of one system's rows."""
+    found = []
+    for family in FAMILIES:
+        own = [row for row in rows if row.system == system and row.benchmark == PREFIX + family.name]
+        if own:
+            plans = [f"{' '.join(row.workers)} ({row.topology})" for row in own]
+            commonest = max(sorted(set(plans)), key=plans.count)
+            found.append(
+                Shape(
+                    family=family.name,
+                    steps=statistics.fmean(row.steps for row in own),
+                    commonest=commonest,
+                    share=plans.count(commonest) / len(plans),
+                    accuracy=_accuracy(own),
+                )
+            )
+    return found
+
+
+def gaps(rows: Sequence[Row], others: Sequence[str]) -> list[Gap]:
+    """How far the learned system is ahead of these, on families trained on and on unseen ones.
+
+    Rows of several seeds are repeats of one question: the bootstrap draws whole questions.
+    """
+    found = []
+    for on in ("trained", "unseen"):
+        chosen = [row for row in rows if _PARTS[on](row)]
+        ours = marks(row for row in chosen if row.system == LEARNED)
+        for other in others:
+            theirs = marks(row for row in chosen if row.system == other)
+            if other == ORACLE:
+                theirs = _best(chosen)
+            if gap := difference(ours, theirs):
+                found.append(Gap(over=other, on=on, mean=gap.mean, low=gap.low, high=gap.high))
+    return found
+
+
+def best(lines: Sequence[Line], prefix: str) -> Line:
+    """The line of the highest accuracy on trained families among systems whose names begin so."""
+    return max((line for line in lines if line.system.startswith(prefix)), key=lambda line: line.trained)
+
+
+def worst(lines: Sequence[Line], prefix: str) -> Line:
+    """The line of the lowest."""
+    return min((line for line in lines if line.system.startswith(prefix)), key=lambda line: line.trained)
+
+
+def in_markdown(lines: Sequence[Line]) -> str:
+    """The lines as a table."""
+    head = "| system | trained families | single | chained | unseen families | calls | tokens |"
+    body = [
+        f"| {line.system} | {line.trained:.3f} | {line.single:.3f} | {line.chained:.3f} | {line.unseen:.3f} | "
+        f"{line.calls:.2f} | {'' if line.tokens is None else f'{line.tokens:.0f}'} |"
+        for line in lines
+    ]
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *body])
+
+
+def shapes_in_markdown(found: Sequence[Shape]) -> str:
+    """The families as a table."""
+    head = "| family | accuracy | steps | commonest plan | its share |"
+    body = [f"| {s.family} | {s.accuracy:.2f} | {s.steps:.2f} | {s.commonest} | {s.share:.2f} |" for s in found]
+    return "\n".join([head, "|---|---|---|---|---|", *body])
+
+
+_FAMILY = {PREFIX + family.name: family for family in FAMILIES}
+_PARTS: Mapping[str, Callable[[Row], bool]] = {
+    "trained": lambda row: _FAMILY[row.benchmark].trained,
+    "single": lambda row: _FAMILY[row.benchmark].trained and not _FAMILY[row.benchmark].chained,
+    "chained": lambda row: _FAMILY[row.benchmark].trained and _FAMILY[row.benchmark].chained,
+    "unseen": lambda row: not _FAMILY[row.benchmark].trained,
+}
+
+
+def _line(system: str, rows: Sequence[Row]) -> Line:
+    taken = means(rows)
+    tokens = None
+    if taken.prompt_tokens is not None and taken.completion_tokens is not None:
+        tokens = taken.prompt_tokens + taken.completion_tokens
+    parts = {name: _accuracy(list(filter(wanted, rows))) for name, wanted in _PARTS.items()}
+    return Line(system=system, calls=taken.calls, tokens=tokens, **parts)
+
+
+def _accuracy(rows: Sequence[Row]) -> float:
+    found = accuracy(marks(rows))
+    return found.mean if found else 0.0
+
+
+def _best(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
+    """The oracle's marks: right where a single worker is."""
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        if row.system.startswith(SINGLE) and row.outcome != "failed":
+            right = max(found[row.question].get(0, 0.0), float(row.outcome == "right"))
+            found[row.question][0] = right
+    return found

@@ -1,0 +1,224 @@
+"""TRL's GRPOTrainer with what the Conductor's recipe adds. Imports TRL: `grpo` imports it inside a function.
+
+sampling     through `rollout_func`, so that it can be replayed from the tape and exchanged for a faster one
+rounds       a forced second round is sampled when the first has run, in a group of its own: TRL normalises
+             each group, which makes it "rewards normalised per round" (paper, "Recursion")
+weights      0.25 on the first round's advantages; on its rewards it would cancel in that normalisation
+spare        groups that score alike make room for spare ones (dynamic sampling)
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import torch
+from trl import GRPOTrainer
+
+from training.config import TrainConfig
+from training.questions import Prompt, prompt_of, request_of
+from training.reward import NO_FIRST_ROUND, Outcome, Rewarder, Rollout
+from training.tape import Tape
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Completions as token ids, of the prompts' token ids; log-probabilities only where the sampler's own differ."""
+
+    prompt_ids: list[list[int]]
+    completion_ids: list[list[int]]
+    logprobs: list[list[float]] | None = None
+
+
+class Sampler(Protocol):
+    """Samples one completion for each prompt, at most `trainer.max_completion_length` tokens, the end token included.
+
+    Prompts come repeated, `trainer.num_generations` in a row alike, but for second rounds: those are all different.
+    """
+
+    def __call__(self, prompts: list[Prompt], trainer: "ConductorTrainer") -> Sample: ...
+
+
+class LogProbs(Protocol):
+    """Per-token log-probabilities, [rows, kept], of the last `kept` tokens, divided by `temperature`; and entropies.
+
+    Rows are [prompt padded left | completion padded right]; those of one group have equal prompts, in any order.
+    """
+
+    def __call__(
+        self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, kept: int, temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
+def plain_sampler(prompts: list[Prompt], trainer: "ConductorTrainer") -> Sample:
+    """TRL's own generation, vLLM included, each prompt on its own."""
+    prompt_ids, images, fields = trainer._tokenize_prompts(prompts)
+    completion_ids, logprobs = trainer._generate_single_turn(prompt_ids, images, fields, num_generations=1)
+    return Sample(prompt_ids, completion_ids, logprobs)
+
+
+class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        config: TrainConfig,
+        rewarder: Rewarder,
+        tape: Tape,
+        sampler: Sampler | None = None,
+        log_probs: LogProbs | None = None,
+        **arguments: Any,
+    ) -> None:
+        super().__init__(rollout_func=self._roll_out, **arguments)
+        self.config, self.rewarder, self.tape = config, rewarder, tape
+        self.sampler: Sampler = sampler or plain_sampler
+        self.log_probs = log_probs
+        self.rows: Sequence[dict[str, Any]] = ()
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self.rows = inputs
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        output["advantages"] = output["advantages"] * self._weights(inputs).to(output["advantages"].device)
+        return self._without_dead_groups(output) if self.config.sampling.spare else output
+
+    def _weights(self, inputs: Sequence[dict[str, Any]]) -> torch.Tensor:
+        first = self.config.recursion.first_round_weight if self.config.recursion else 1.0
+        return torch.tensor([first if row["forced"] and row["round"] == 0 else 1.0 for row in inputs])
+
+    def _without_dead_groups(self, output: dict[str, Any]) -> dict[str, Any]:
+        """As many groups as an iteration has questions: those that teach something first, in their order."""
+        size = self.num_generations
+        # Rounding leaves up to 0.001 where all rewards are equal; one that differs among 1,000 has an advantage of 30.
+        dead = (output["advantages"].view(-1, size).abs() < 0.01).all(dim=1).tolist()
+        chosen = sorted(range(len(dead)), key=lambda group: dead[group])[: self.config.grpo.questions]
+        index = torch.tensor([group * size + i for group in sorted(chosen) for i in range(size)])
+        kept = {key: value[index] if value.ndim else value for key, value in output.items()}
+        return {**kept, "num_items_in_batch": kept["completion_mask"].sum()}
+
+    def _roll_out(self, prompts: list[Prompt], _: Any) -> dict[str, Any]:
+        """TRL's rollout function: the iteration from the tape, or sampled now; second rounds behind their first."""
+        rows, iteration = self.rows, int(self.rows[0]["iteration"])
+        offset = self.accelerator.process_index * len(rows)
+        taped = self.tape.read(iteration) or {}
+        sampled = Sampled(len(rows), taped)
+        first = [i for i, row in enumerate(rows) if row["round"] == 0]
+        second = [i for i, row in enumerate(rows) if row["round"] == 1]
+        outcomes: list[Outcome | None] = [None] * len(rows)
+        after: list[Outcome | None] = [None] * len(rows)
+        for i, outcome in self._first_rounds(sampled, first, prompts, offset, taped=bool(taped), whole=bool(second)):
+            outcomes[i] = outcome
+        for j in second:
+            after[j] = outcomes[j - self.num_generations]
+            outcomes[j] = None if after[j].view else NO_FIRST_ROUND  # type: ignore[union-attr]
+        if not taped:
+            self._second_rounds(sampled, [j for j in second if outcomes[j] is None], after)
+            self._fill(sampled, [j for j in second if outcomes[j] is not None])
+            self.tape.write(iteration, {**sampled.as_json(), "random": _random_state()})
+        else:
+            _set_random_state(taped["random"])
+        return {
+            "prompt_ids": sampled.prompt_ids,
+            "completion_ids": sampled.completion_ids,
+            "logprobs": sampled.logprobs if sampled.logprobs[0] is not None else None,
+            "text": self.texts(sampled.completion_ids),
+            "place": [offset + i for i in range(len(rows))],
+            "outcome": outcomes,
+            "after": after,
+        }
+
+    def _first_rounds(
+        self, sampled: "Sampled", places: list[int], prompts: list[Prompt], offset: int, *, taped: bool, whole: bool
+    ) -> list[tuple[int, Outcome]]:
+        """Sample, so many groups at once; score what is there while the next ones are sampled.
+
+        What the last ones come to is left to the reward function, unless second rounds need the `whole`.
+        """
+        size = (self.config.sampling.at_once or len(places)) * self.num_generations
+        scoring: list[tuple[list[int], Any]] = []
+        for start in range(0, len(places), size):
+            chunk = places[start : start + size]
+            if not taped:
+                sampled.put(chunk, self.sampler([prompts[i] for i in chunk], self))
+            if whole or start + size < len(places):
+                texts = self.texts([sampled.completion_ids[i] for i in chunk])
+                rollouts = [self._rollout(i, text, offset + i) for i, text in zip(chunk, texts, strict=True)]
+                scoring.append((chunk, self.begin(self.rewarder.score(rollouts))))
+        return [pair for chunk, future in scoring for pair in zip(chunk, future.result(), strict=True)]
+
+    def _rollout(self, i: int, completion: str, place: int) -> Rollout:
+        row = self.rows[i]
+        return Rollout(row["question"], completion, tuple(row["workers"]), row["iteration"], place)
+
+    def _second_rounds(self, sampled: "Sampled", chosen: list[int], after: Sequence[Outcome | None]) -> None:
+        if not chosen:
+            return
+        prompts = []
+        for j in chosen:
+            row, view = self.rows[j], after[j].view  # type: ignore[union-attr]
+            question = self.rewarder.questions[row["question"]]
+            pool = self.rewarder.offered(question, row["workers"])
+            request = request_of(question, pool, self.config.rules, (view,), answered=True)  # type: ignore[arg-type]
+            prompts.append(prompt_of(request, self.config.prompt))
+        sampled.put(chosen, self.sampler(prompts, self))
+
+    def _fill(self, sampled: "Sampled", chosen: list[int]) -> None:
+        """Rows of second rounds whose first has no answer: an end token that earns nothing and teaches nothing."""
+        for j in chosen:
+            sampled.prompt_ids[j] = sampled.prompt_ids[j - self.num_generations]
+            sampled.completion_ids[j] = [self.eos_token_ids[0]]
+            sampled.logprobs[j] = None if sampled.logprobs[j - self.num_generations] is None else [0.0]
+
+    def texts(self, completion_ids: list[list[int]]) -> list[str]:
+        """The completions as text, as TRL hands them to the reward."""
+        texts: list[str] = self.processing_class.batch_decode(completion_ids, skip_special_tokens=True)
+        return texts
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Start it on the loop that TRL runs rewards in, so that the pool's limits and clients are the same ones."""
+        return asyncio.run_coroutine_threadsafe(work, self.async_loop)
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, **options: Any
+    ) -> tuple[Any, Any, Any]:
+        if self.log_probs is None:
+            found: tuple[Any, Any, Any] = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, **options
+            )
+            return found
+        with self.accelerator.autocast():
+            logps, entropies = self.log_probs(model, input_ids, attention_mask, logits_to_keep, self.temperature)
+        return logps, entropies if options.get("compute_entropy") else None, None
+
+
+def _random_state() -> list[str]:
+    """Where torch's generators stand, so that a replayed iteration leaves them as it did when it was sampled."""
+    states = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+    return [state.numpy().tobytes().hex() for state in states]
+
+
+def _set_random_state(states: Sequence[str]) -> None:
+    first, *others = (torch.tensor(list(bytes.fromhex(state)), dtype=torch.uint8) for state in states)
+    torch.set_rng_state(first)
+    torch.cuda.set_rng_state_all(others)
+
+
+class Sampled:
+    """What is sampled for an iteration's rows, filled in as it comes."""
+
+    def __init__(self, size: int, taped: Mapping[str, Any]) -> None:
+        self.prompt_ids: list[list[int]] = taped.get("prompt_ids", [[]] * size)
+        self.completion_ids: list[list[int]] = taped.get("completion_ids", [[]] * size)
+        self.logprobs: list[list[float] | None] = taped.get("logprobs", [None] * size)
+
+    def put(self, places: Sequence[int], sample: Sample) -> None:
+        for k, i in enumerate(places):
+            self.prompt_ids[i] = list(sample.prompt_ids[k])
+            self.completion_ids[i] = list(sample.completion_ids[k])
+            self.logprobs[i] = list(sample.logprobs[k]) if sample.logprobs else None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"prompt_ids": self.prompt_ids, "completion_ids": self.completion_ids, "logprobs": self.logprobs}
