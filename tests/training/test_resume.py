@@ -137,17 +137,17 @@ def test_a_pause_leaves_a_checkpoint_and_the_next_start_goes_on(tmp_path):
 
 def test_the_budget_is_over_all_starts_and_stops_them_at_a_resumable_point(tmp_path, upstream):
     """Exit, more money, go on: what was paid for before is not paid for again."""
-    upstream.script(*[Text("1")] * 8)
+    upstream.script(*[Text("1")] * 24)
     pool = llm_pool(upstream.base_url)
     (tmp_path / "pool.yaml").write_text(json.dumps(pool.model_dump(mode="json", exclude_defaults=True)))
     start = save_model(tmp_path / "start")
-    poor = config(tmp_path / "pool.yaml", grpo={"iterations": 3}, budget_usd=0.0035)
+    poor = config(tmp_path / "pool.yaml", grpo={"iterations": 3}, budget_usd=475e-6 + 11.5 * 17e-6)
     options = {"start": start, "questions": QUESTIONS, "grader": Exact}
     stopped = train(poor, tmp_path / "run", sampler=Canned(completion(0), completion(1)), **options)
     assert stopped.status == "stopped_budget"
-    assert "of the budget of 0.0035 USD only" in stopped.reason
+    assert "of the budget of 0.0006705 USD only" in stopped.reason
     paid = len(upstream.requests)
-    assert 0 < paid < 24
+    assert paid == 12  # the worst case of a call, and what each was billed
     assert train(poor, tmp_path / "run", sampler=Canned(completion(0)), **options).status == "stopped_budget"
     assert len(upstream.requests) == paid
     rich = poor.model_copy(update={"budget_usd": 1.0})
