@@ -124,6 +124,20 @@ async def test_equal_calls_at_temperature_0_run_once_in_a_batch_and_after(tmp_pa
     assert asked.total() == 2
 
 
+async def test_a_tool_that_is_told_of_a_step_by_its_number_is_asked_for_each_number(tmp_path):
+    """The same words seen as step 0 or as step 1 are two questions to a tool."""
+    pool = pool_of({"kind": "text"}, {"kind": "text"})
+    asked = {"q": Question(id="q", benchmark="b", text="?", gold="cba", grader="text")}
+    lists = "model_id = {}\nsubtasks = {}\naccess_list = {}"
+    first = lists.format([0, 0], ["Reverse the text: abc", "Return the output of step 0."], "[[], [0]]")
+    second = lists.format(
+        [0, 0, 0], ["Reverse the text: xyz", "Reverse the text: abc", "Return the output of step 0."], "[[], [], [1]]"
+    )
+    rewarder = rewarder_of(tmp_path, pool, asked)
+    await rewarder.score([rollout(first, "q"), rollout(second, "q", place=1)])
+    assert rewarder.paid.made == 3  # abc is reversed once for both; "step 0" is asked for as step 0 and as step 1
+
+
 async def test_another_process_is_told_what_was_paid_for(tmp_path):
     first, batch = rewarder_of(tmp_path, pool_of(COUNTED, COUNTED)), [completion(0, 1), RIGHT]
     before = await first.score([rollout(text, place=i) for i, text in enumerate(batch)])
