@@ -72,7 +72,7 @@ def train(
     InputError `not_installed`, `config_changed`, `folder_used`, `parse_rate_low`, `nothing_to_learn`, and those of the
     pool and the questions.
     """
-    records = Records(folder)
+    records = Records(folder, _process())
     records.begin(config, resume=resume)
     pool = training_pool(config)
     asked = dict(questions) if questions is not None else load_questions(config.questions).train
@@ -81,6 +81,11 @@ def train(
         return _train(config, records, rewarder, start or config.model.name, sampler, log_probs, on_step, on_note)
     finally:
         rewarder.paid.close()
+
+
+def _process() -> int:
+    """Which of the launcher's processes this is."""
+    return int(os.environ.get("RANK", "0"))
 
 
 def training_pool(config: TrainConfig) -> Pool:
@@ -150,6 +155,8 @@ def _train(
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # rollout_func is young; the tests watch it
     arguments = grpo_arguments(config, records.checkpoints)
     checkpoint = last_checkpoint(records.checkpoints)
+    if _step_of(checkpoint) == config.grpo.iterations and (records.folder / "model").exists():
+        return Finished(status="finished", step=config.grpo.iterations, checkpoint=str(checkpoint))
     model, tokenizer, adapter = load_model(config, start)
     tape = Tape(records.folder / "tape", arguments.process_index)
     watch = _watch(config, records, tape, on_step)
@@ -178,6 +185,8 @@ def _train(
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     except BudgetError as error:
         return _ended(trainer, records, "stopped_budget", str(error))
+    finally:
+        trainer.begin(rewarder.close()).result()
     if watch.reason:
         return _ended(trainer, records, "paused", watch.reason)
     trainer.save_model(str(records.folder / "model"))

@@ -6,15 +6,17 @@ each rollout of each iteration: a resumed run that makes the same call for the s
 """
 
 import asyncio
+import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from conductor_plugin.context import WorkerReply, build_messages
+from conductor_plugin.models import Frozen
 from conductor_plugin.step import StepJob, StepResult, request_for, run_step_with_retries
-from conductor_plugin.worker_spec import WorkerSpec, digest
+from conductor_plugin.worker_spec import WorkerSpec
 
 EXACT_TOOLS = ("calculator", "number", "text", "python")
 _TABLE = "CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID"
@@ -25,6 +27,14 @@ def is_deterministic(worker: WorkerSpec) -> bool:
     return worker.kind in EXACT_TOOLS or worker.params.get("temperature") == 0
 
 
+class Call(Frozen):
+    """A call that was answered: how, in how many attempts and seconds."""
+
+    reply: WorkerReply
+    attempts: int
+    took_s: float
+
+
 class PaidCalls:
     """The calls of a run, for one event loop. Writes of a moment share one transaction; `flush` waits for them."""
 
@@ -32,9 +42,10 @@ class PaidCalls:
         self._reader = sqlite3.connect(path, check_same_thread=False)
         self._writer = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._writer.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; {_TABLE};")
-        self._unwritten: dict[str, str] = {}
+        self._unwritten: dict[str, Call] = {}
         self._writing: asyncio.Task[None] | None = None
-        self._flying: dict[str, asyncio.Task[dict[str, object]]] = {}
+        self._flying: dict[str, asyncio.Task[Call]] = {}
+        self._keys: dict[int, tuple[WorkerSpec, str]] = {}
         self.made = 0
         """Calls that were really made, by this process."""
 
@@ -44,18 +55,20 @@ class PaidCalls:
             return await run_step_with_retries(job, visible)
         request = request_for(job, visible)
         which = "" if is_deterministic(job.worker) else f"{draw}/{job.index}"
-        messages = [(message.role, message.content) for message in build_messages(request)]
-        key = digest([job.worker.key, messages, which, request.sample], 32)
-        record = await self._once(key, job, visible)
+        messages = [[message.role, message.content] for message in build_messages(request)]
+        asked = json.dumps([self._key_of(job.worker), messages, which, request.sample])
+        call = await self._once(hashlib.sha256(asked.encode()).hexdigest()[:32], job, visible)
         return StepResult(
-            index=job.index,
-            subtask=request.subtask,
-            reply=WorkerReply.model_validate(record["reply"]),
-            attempts=record["attempts"],
-            took_s=record["took_s"],
+            index=job.index, subtask=request.subtask, reply=call.reply, attempts=call.attempts, took_s=call.took_s
         )
 
-    async def _once(self, key: str, job: StepJob, visible: Sequence[StepResult]) -> dict[str, object]:
+    def _key_of(self, worker: WorkerSpec) -> str:
+        """`worker.key`, hashed once for each object; the object is kept, so that its id stays its own."""
+        if id(worker) not in self._keys:
+            self._keys[id(worker)] = (worker, worker.key)
+        return self._keys[id(worker)][1]
+
+    async def _once(self, key: str, job: StepJob, visible: Sequence[StepResult]) -> Call:
         while (flying := self._flying.get(key)) is not None:
             try:
                 return await asyncio.shield(flying)
@@ -64,8 +77,7 @@ class PaidCalls:
                     raise
                 # Whoever paid was cancelled: it is our turn.
         if (found := self._unwritten.get(key) or self._read(key)) is not None:
-            record: dict[str, object] = json.loads(found)
-            return record
+            return found
         task = asyncio.ensure_future(self._pay(key, job, visible))
         self._flying[key] = task
         try:
@@ -73,36 +85,33 @@ class PaidCalls:
         finally:
             self._flying.pop(key, None)
 
-    async def _pay(self, key: str, job: StepJob, visible: Sequence[StepResult]) -> dict[str, object]:
+    async def _pay(self, key: str, job: StepJob, visible: Sequence[StepResult]) -> Call:
         began = time.perf_counter()
         self.made += 1
         result = await run_step_with_retries(job, visible)
-        record = {
-            "reply": result.reply.model_dump(mode="json"),
-            "attempts": result.attempts,
-            "took_s": time.perf_counter() - began,
-        }
-        self._unwritten[key] = json.dumps(record)
+        call = Call(reply=result.reply, attempts=result.attempts, took_s=time.perf_counter() - began)
+        self._unwritten[key] = call
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
-        return record
+        return call
 
-    def _read(self, key: str) -> str | None:
+    def _read(self, key: str) -> Call | None:
         row = self._reader.execute("SELECT record FROM calls WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None else Call.model_validate_json(row[0])
 
     async def _write(self) -> None:
         """Write until nothing is left; what arrives meanwhile goes into the next transaction."""
         try:
             while self._unwritten:
                 batch = dict(self._unwritten)
-                await asyncio.to_thread(self._insert, list(batch.items()))
+                await asyncio.to_thread(self._insert, batch)
                 for key in batch:
                     self._unwritten.pop(key, None)
         finally:
             self._writing = None
 
-    def _insert(self, rows: list[tuple[str, str]]) -> None:
+    def _insert(self, batch: Mapping[str, Call]) -> None:
+        rows = [(key, call.model_dump_json()) for key, call in batch.items()]
         self._writer.execute("BEGIN")
         self._writer.executemany("INSERT OR IGNORE INTO calls VALUES (?, ?)", rows)
         self._writer.execute("COMMIT")

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from conductor_plugin import benchmarks
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import InputError
-from conductor_plugin.labels import cleared_pool
+from conductor_plugin.labels import cleared_pool, label_of
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.planners.prompt import build_prompt
@@ -124,9 +124,14 @@ def label_of_question(question: Question) -> str | None:
 
 
 def pool_of(pool: Pool, question: Question, workers: Sequence[int], *, everybody: bool = False) -> Pool:
-    """The workers that are offered: those of the row, without those not cleared for its label, unless `everybody`."""
+    """The workers that are offered: those of the row, without those not cleared for its label, unless `everybody`.
+
+    InputError `label_unknown` if the pool has no such label, LabelError if nobody is cleared for it.
+    """
     chosen = pool.of(pool.workers[i] for i in workers)
     label = label_of_question(question)
+    if label is not None:
+        label_of(pool, label)
     return chosen if label is None or everybody else cleared_pool(chosen, label)
 
 
@@ -162,13 +167,14 @@ def rows(config: TrainConfig, pool: Pool, questions: Mapping[str, Question]) -> 
     """
     spec = config.grpo
     made: list[dict[str, Any]] = []
+    offered = {question.id: _offered(pool, question, config) for question in questions.values()}
     deck = _deck(list(questions.values()), spec.seed)
     for iteration in range(spec.iterations):
         for place in range(spec.questions + config.sampling.spare):
             question = next(deck)
-            workers = _subset(len(pool.workers), config.subsets, f"{spec.seed}/{iteration}/{place}")
-            offered = pool_of(pool, question, workers, everybody=config.reward.label_violation is not None)
-            prompt = prompt_of(request_of(question, offered, config.rules), config.prompt)
+            workers = _subset(offered[question.id], config.subsets, f"{spec.seed}/{iteration}/{place}")
+            request = request_of(question, pool.of(pool.workers[i] for i in workers), config.rules)
+            prompt = prompt_of(request, config.prompt)
             row = {"prompt": prompt, "question": question.id, "workers": workers, "iteration": iteration, "round": 0}
             forced = _is_forced(place, config)
             made.append({**row, "forced": forced})
@@ -192,10 +198,18 @@ def _deck(questions: list[Question], seed: int) -> Iterator[Question]:
         turn += 1
 
 
-def _subset(size: int, subsets: Subsets | None, draw: str) -> list[int]:
-    """Which workers are offered, in the pool's order, as `Pool.subset` keeps it at inference."""
+def _offered(pool: Pool, question: Question, config: TrainConfig) -> list[int]:
+    """The numbers of the workers that the question may be asked with. LabelError if there is none, as `pool_of`."""
+    everyone = range(len(pool.workers))
+    left = pool_of(pool, question, everyone, everybody=config.reward.label_violation is not None)
+    names = {worker.name for worker in left.workers}
+    return [i for i in everyone if pool.workers[i].name in names]
+
+
+def _subset(offered: Sequence[int], subsets: Subsets | None, draw: str) -> list[int]:
+    """Some of them at random, where that is asked for, in the pool's order, as `Pool.subset` keeps it at inference."""
     if subsets is None:
-        return list(range(size))
+        return list(offered)
     source = Random(f"subset/{draw}")
-    count = source.randint(min(subsets.smallest, size), min(subsets.largest, size))
-    return sorted(source.sample(range(size), count))
+    count = source.randint(min(subsets.smallest, len(offered)), min(subsets.largest, len(offered)))
+    return sorted(source.sample(offered, count))

@@ -1,8 +1,9 @@
 """The folder of a run: its configuration, log, rollouts and checkpoints; rewound to the checkpoint on a resume."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from conductor_plugin.errors import InputError
 from training.config import TrainConfig
@@ -16,10 +17,13 @@ MAY_CHANGE = {"budget_usd", "guard", "gate"}
 class Records:
     """Where a run writes down what happens. Steps count from 1, iterations from 0: iteration i leads to step i + 1."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, process: int = 0) -> None:
+        """`process` numbers those that share the run; each writes down the rollouts that it has sampled."""
         self.folder = folder
         self.checkpoints = folder / "checkpoints"
-        self._log, self._rollouts = folder / "log.jsonl", folder / "rollouts.jsonl"
+        self._log = folder / "log.jsonl"
+        self._rollouts = folder / (f"rollouts.{process}.jsonl" if process else "rollouts.jsonl")
+        self._writes_log = process == 0
 
     def begin(self, config: TrainConfig, *, resume: bool) -> None:
         """Take the folder. InputError `folder_used` without `resume`, `config_changed` if another run is in it."""
@@ -39,12 +43,14 @@ class Records:
                     f"the run in {self.folder} was started with another {', '.join(changed)}; name another folder",
                     code="config_changed",
                 )
-        path.write_text(config.model_dump_json(indent=2), encoding="utf-8")
+        if self._writes_log:
+            path.write_text(config.model_dump_json(indent=2), encoding="utf-8")
 
     def rewind(self, step: int) -> None:
         """Forget what came after that step, and the line that a killed process left half written."""
-        _keep_lines(self._log, lambda row: row["step"] <= step)
-        _keep_lines(self._rollouts, lambda row: row["iteration"] < step)
+        if self._writes_log:
+            _keep_lines(self._log, lambda row: int(row["step"]) <= step)
+        _keep_lines(self._rollouts, lambda row: int(row["iteration"]) < step)
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         """Add a step's figures."""
@@ -79,7 +85,7 @@ def last_checkpoint(folder: Path) -> Path | None:
     return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
-def read_lines(path: Path) -> list[dict[str, object]]:
+def read_lines(path: Path) -> list[dict[str, Any]]:
     """The rows of a JSON lines file, without a last one that is half written; none if there is no file."""
     if not path.exists():
         return []
@@ -92,8 +98,8 @@ def _append(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
         file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def _keep_lines(path: Path, wanted: object) -> None:
-    rows = [row for row in read_lines(path) if wanted(row)]  # type: ignore[operator]
+def _keep_lines(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
+    rows = [row for row in read_lines(path) if wanted(row)]
     partial = path.with_suffix(".partial")
     partial.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     partial.replace(path)

@@ -96,6 +96,7 @@ class Rewarder:
         self.paid, self.budget = paid, budget
         self._make_grader = grader
         self._grader: Grader | None = None
+        self._pools: dict[tuple[tuple[int, ...], str | None], Pool] = {}
 
     async def score(self, rollouts: Sequence[Rollout]) -> list[Outcome]:
         """All outcomes, in order. BudgetError if the budget stops a call; the answers paid for so far are kept."""
@@ -128,8 +129,7 @@ class Rewarder:
         return replace(outcome, right=right, reward=priced(outcome, self.config.reward) if right else VALID)
 
     async def _run(self, question: Question, rollout: Rollout) -> RoundResult:
-        offers_all = self.config.reward.label_violation is not None
-        pool = pool_of(self.pool, question, rollout.workers, everybody=offers_all)
+        pool = self.offered(question, rollout.workers)
         earlier = (rollout.after.view,) if rollout.after and rollout.after.view else ()
         request = request_of(question, pool, self.config.rules, earlier, answered=bool(earlier))
         job = RoundJob(
@@ -143,28 +143,40 @@ class Rewarder:
         step = partial(self.paid.step, draw=f"{rollout.iteration}/{rollout.place}")
         return await run_round(job, Engine(step=step), lambda event: None)
 
+    async def close(self) -> None:
+        """End what the grader has started; in the loop that scored."""
+        close = getattr(self._grader, "close", None)
+        if close is not None:
+            await close()
+
+    def offered(self, question: Question, workers: Sequence[int]) -> Pool:
+        """The pool that a row's rollouts may use; made once for all that are alike."""
+        key = (tuple(workers), label_of_question(question))
+        if key not in self._pools:
+            everybody = self.config.reward.label_violation is not None
+            self._pools[key] = pool_of(self.pool, question, workers, everybody=everybody)
+        return self._pools[key]
+
     def reward_function(
         self, keep: Callable[[Sequence[Rollout], Sequence[Outcome]], Mapping[str, float]]
     ) -> Callable[..., Coroutine[Any, Any, list[float | None]]]:
         """The reward as TRL calls it, once a batch, with every column of the rows as a list.
 
-        The column `outcome` holds what the sampler has scored already: first rounds. `keep` is told all outcomes and
-        gives the figures to log.
+        The column `text` holds the completions (TRL's own column may have them parsed), `outcome` what the sampler
+        has scored already. `keep` is told all outcomes and gives the figures to log.
         """
 
-        async def reward(
-            completions: list[Any], log_metric: Callable[[str, float], None], **columns: Any
-        ) -> list[float | None]:
+        async def reward(log_metric: Callable[[str, float], None], **columns: Any) -> list[float | None]:
             rollouts = [
                 Rollout(
                     question=columns["question"][i],
-                    completion=text_of(completions[i]),
+                    completion=text,
                     workers=tuple(columns["workers"][i]),
                     iteration=columns["iteration"][i],
                     place=columns["place"][i],
                     after=columns["after"][i],
                 )
-                for i in range(len(completions))
+                for i, text in enumerate(columns["text"])
             ]
             known: list[Outcome | None] = columns["outcome"]
             fresh = iter(await self.score([r for r, done in zip(rollouts, known, strict=True) if done is None]))
@@ -184,11 +196,6 @@ def priced(outcome: Outcome, spec: RewardSpec) -> float:
     return max(RIGHT - off, VALID)
 
 
-def text_of(completion: Any) -> str:
-    """The text of a completion as TRL hands it: a text, or one assistant message."""
-    return completion if isinstance(completion, str) else str(completion[-1]["content"] or "")
-
-
 def _describe(result: RoundResult, rollout: Rollout) -> Outcome:
     """The outcome without its reward. A plan of three empty lists keeps the earlier answer."""
     steps: Sequence[StepRecord] = result.receipt.steps if result.receipt else ()
@@ -205,7 +212,7 @@ def _describe(result: RoundResult, rollout: Rollout) -> Outcome:
         cost_usd=total([step.cost_usd for step in called]),
         latency_s=result.receipt.critical_path_s if result.receipt else 0.0,
         workers=tuple(step.worker for step in called),
-        length=written_length(rollout.completion),
+        length=len(result.plan.model_id) if result.plan else written_length(rollout.completion),
         view=result.view or forced_view(result),
     )
 

@@ -8,7 +8,7 @@ spare        groups that score alike make room for spare ones (dynamic sampling)
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -17,7 +17,7 @@ import torch
 from trl import GRPOTrainer
 
 from training.config import TrainConfig
-from training.questions import Prompt, pool_of, prompt_of, request_of
+from training.questions import Prompt, prompt_of, request_of
 from training.reward import NO_FIRST_ROUND, Outcome, Rewarder, Rollout
 from training.tape import Tape
 
@@ -103,7 +103,7 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         """TRL's rollout function: the iteration from the tape, or sampled now; second rounds behind their first."""
         rows, iteration = self.rows, int(self.rows[0]["iteration"])
         offset = self.accelerator.process_index * len(rows)
-        taped = self.tape.read(iteration)
+        taped = self.tape.read(iteration) or {}
         sampled = Sampled(len(rows), taped)
         first = [i for i, row in enumerate(rows) if row["round"] == 0]
         second = [i for i, row in enumerate(rows) if row["round"] == 1]
@@ -117,11 +117,14 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         if not taped:
             self._second_rounds(sampled, [j for j in second if outcomes[j] is None], after)
             self._fill(sampled, [j for j in second if outcomes[j] is not None])
-            self.tape.write(iteration, sampled.as_json())
+            self.tape.write(iteration, {**sampled.as_json(), "random": _random_state()})
+        else:
+            _set_random_state(taped["random"])
         return {
             "prompt_ids": sampled.prompt_ids,
             "completion_ids": sampled.completion_ids,
             "logprobs": sampled.logprobs if sampled.logprobs[0] is not None else None,
+            "text": self.texts(sampled.completion_ids),
             "place": [offset + i for i in range(len(rows))],
             "outcome": outcomes,
             "after": after,
@@ -157,8 +160,7 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         for j in chosen:
             row, view = self.rows[j], after[j].view  # type: ignore[union-attr]
             question = self.rewarder.questions[row["question"]]
-            everybody = self.config.reward.label_violation is not None
-            pool = pool_of(self.rewarder.pool, question, row["workers"], everybody=everybody)
+            pool = self.rewarder.offered(question, row["workers"])
             request = request_of(question, pool, self.config.rules, (view,), answered=True)  # type: ignore[arg-type]
             prompts.append(prompt_of(request, self.config.prompt))
         sampled.put(chosen, self.sampler(prompts, self))
@@ -192,11 +194,22 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         return logps, entropies if options.get("compute_entropy") else None, None
 
 
+def _random_state() -> list[str]:
+    """Where torch's generators stand, so that a replayed iteration leaves them as it did when it was sampled."""
+    states = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+    return [state.numpy().tobytes().hex() for state in states]
+
+
+def _set_random_state(states: Sequence[str]) -> None:
+    first, *others = (torch.tensor(list(bytes.fromhex(state)), dtype=torch.uint8) for state in states)
+    torch.set_rng_state(first)
+    torch.cuda.set_rng_state_all(others)
+
+
 class Sampled:
     """What is sampled for an iteration's rows, filled in as it comes."""
 
-    def __init__(self, size: int, taped: dict[str, Any] | None) -> None:
-        taped = taped or {}
+    def __init__(self, size: int, taped: Mapping[str, Any]) -> None:
         self.prompt_ids: list[list[int]] = taped.get("prompt_ids", [[]] * size)
         self.completion_ids: list[list[int]] = taped.get("completion_ids", [[]] * size)
         self.logprobs: list[list[float] | None] = taped.get("logprobs", [None] * size)

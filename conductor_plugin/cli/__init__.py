@@ -20,6 +20,7 @@ from conductor_plugin.cli.plan import plan
 from conductor_plugin.cli.pool import pool
 from conductor_plugin.cli.show import show
 from conductor_plugin.cli.store import store
+from conductor_plugin.cli.train import train
 from conductor_plugin.cli.train_baseline import train_baseline
 from conductor_plugin.errors import ConductorError
 
@@ -30,7 +31,7 @@ def cli() -> None:
     """Answer questions by planned workflows over a pool of models and tools, run as Prefect flows."""
 
 
-for command in (answer, plan, check, pool, show, store, evaluate, train_baseline):
+for command in (answer, plan, check, pool, show, store, evaluate, train, train_baseline):
     cli.add_command(command)
 
 

@@ -159,3 +159,29 @@ def test_without_hooks_it_is_trls_own_training(tmp_path, start):
     ]
     for before, after in zip(plain.model.parameters(), ours.model.parameters(), strict=True):
         assert torch.equal(before, after)
+
+
+def test_a_low_rank_adapter_is_all_that_is_trained_and_saved(tmp_path, start):
+    lora = {"kind": "pretrained", "name": "given", "lora": {"r": 2, "alpha": 4}}
+    finished, _, _ = run(config(pool_file(tmp_path), model=lora), tmp_path, start, Drawn())
+    assert finished.status == "finished"
+    assert (tmp_path / "run/model/adapter_model.safetensors").exists()
+    assert not (tmp_path / "run/model/model.safetensors").exists()
+
+
+def test_a_batch_that_nobody_could_answer_teaches_nothing(tmp_path, start):
+    """Every reward is None: no advantage, no step, and the guard counts them."""
+    settings = config(pool_file(tmp_path, workers=("echo", "lost")), grpo={"iterations": 1})
+    finished, log, rollouts = run(settings, tmp_path, start, Canned(WRONG))
+    assert (finished.status, log[0]["failed_share"], log[0]["grad_norm"]) == ("finished", 1.0, 0.0)
+    assert {row["reward"] for row in rollouts} == {None}
+    before, after = weights(start), weights(tmp_path / "run/model")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_finished_run_has_nothing_left_to_do(tmp_path, start):
+    settings, sampler = config(pool_file(tmp_path), grpo={"iterations": 1}), Drawn()
+    first, _, rollouts = run(settings, tmp_path, start, sampler)
+    asked = len(sampler.prompts)
+    assert run(settings, tmp_path, start, sampler)[::2] == (first, rollouts)
+    assert len(sampler.prompts) == asked

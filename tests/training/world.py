@@ -7,6 +7,7 @@ from random import Random
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.context import WorkerRequest
+from conductor_plugin.errors import PermanentError
 from conductor_plugin.grading.verdict import Verdict
 from conductor_plugin.plan import Plan, render_plan
 from training.config import TrainConfig
@@ -27,6 +28,11 @@ async def fool(request: WorkerRequest, log: str = "") -> str:
     """Answers wrong."""
     _write(log, request)
     return "no"
+
+
+async def lost(request: WorkerRequest) -> str:
+    """Cannot be reached."""
+    raise PermanentError("nobody is there", code="bad_key")
 
 
 def _write(log: str, request: WorkerRequest) -> None:
@@ -90,9 +96,10 @@ def save_model(folder: Path) -> Path:
 
 
 def completion(*ids: int, subtask: str = "") -> str:
-    """A plan over those workers, the last step seeing all."""
-    access = ((),) * (len(ids) - 1) + ("all",)
-    return render_plan(Plan(model_id=ids, subtasks=(subtask,) * len(ids), access_list=access))
+    """A plan over those workers, with instructions of their own where `subtask` has one; the last step sees all."""
+    access = (((),) * len(ids))[1:] + ("all",) * bool(ids)
+    subtasks = tuple(f"{subtask} {i}".strip() if subtask else "" for i in range(len(ids)))
+    return render_plan(Plan(model_id=ids, subtasks=subtasks, access_list=access))
 
 
 class Canned:

@@ -1,0 +1,71 @@
+"""A whole run, as `conductor train` starts it: cold start, GRPO, curves. Each start goes on where the last ended."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conductor_plugin.errors import InputError
+from training.config import TrainConfig
+from training.curves import plot
+from training.grpo import INSTALL, Finished, Told, train, training_pool
+from training.questions import load_questions
+from training.records import Records
+
+if TYPE_CHECKING:
+    from training.trainer import LogProbs, Sampler
+
+Say = Callable[[str], None]
+
+
+def run_training(
+    config: TrainConfig,
+    folder: Path,
+    *,
+    resume: bool = True,
+    on_step: Told = lambda step, figures: None,
+    on_note: Say = lambda sentence: None,
+) -> Finished:
+    """Prepare, cold start where the configuration has one, GRPO, and curves of the log. Errors: those of `train`.
+
+    A model from scratch is sampled and scored by the fast hooks, which are tested to be equal to the plain ones.
+    """
+    Records(folder).begin(config, resume=resume)
+    start = _cold_start(config, folder / "cold_start", on_note) if config.cold_start else None
+    sampler, log_probs = _fast(config)
+    finished = train(
+        config, folder, start=start, sampler=sampler, log_probs=log_probs, on_step=on_step, on_note=on_note
+    )
+    plot(folder)
+    return finished
+
+
+def _cold_start(config: TrainConfig, folder: Path, on_note: Say) -> Path:
+    """The folder of the model that knows the format: made once, whole or not at all."""
+    if folder.exists():
+        return folder
+    try:
+        from training.cold_start import cold_start
+    except ImportError as error:
+        raise InputError(f"{INSTALL} ({error.name} is missing)", code="not_installed") from None
+    questions = list(load_questions(config.questions).train.values())
+    partial = folder.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+
+    def told(step: int, loss: float) -> None:
+        if step % 50 == 0:
+            on_note(f"cold start, step {step}: loss {loss:.3f}")
+
+    cold_start(config, training_pool(config), questions, partial, on_step=told)
+    partial.rename(folder)
+    return folder
+
+
+def _fast(config: TrainConfig) -> "tuple[Sampler | None, LogProbs | None]":
+    """The fast hooks for a model that they know."""
+    if config.model.kind != "scratch":
+        return None, None
+    from training.fast.logps import shared_log_probs
+    from training.fast.sampler import FastSampler
+
+    return FastSampler(), shared_log_probs
