@@ -85,7 +85,7 @@ def questions(split: Split, each: int, families: Iterable[Family] = TRAINED) -> 
 def _family_questions(family: Family, split: Split, each: int) -> list[Question]:
     names = list(SEEDS)
     taken = {made[0] for earlier in names[: names.index(split)] for made in _made(family, SEEDS[earlier])}
-    made = [each for text, each in dict((m[0], m) for m in _made(family, SEEDS[split])).items() if text not in taken]
+    made = [each for text, each in {m[0]: m for m in _made(family, SEEDS[split])}.items() if text not in taken]
     if len(made) < each:
         raise ValueError(f"the family {family.name} has {len(made)} questions in {split}, not {each}")
     return [
@@ -143,7 +143,9 @@ def _first(item: str, entry: dict[str, Any]) -> tuple[str, str]:
     if item == "base_conversion":
         data = entry["metadata"]
         return f"Convert {data['source_repr']} from base {data['source_base']} to base {data['target_base']}.", answer
-    return re.sub(" Give only .*|^State the final answer to the following arithmetic problem: |=$", "", text).strip(), answer
+    return re.sub(
+        " Give only .*|^State the final answer to the following arithmetic problem: |=$", "", text
+    ).strip(), answer
 
 
 def _times(value: int, item: dict[str, Any]) -> tuple[str, int]:

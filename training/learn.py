@@ -16,7 +16,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import ConductorError
@@ -30,12 +29,11 @@ from conductor_plugin.pool import Pool
 from training.cold_start import cold_start
 from training.compared import COLD, LEARNED, LOT, SAMPLED, baselines, by_lot, written
 from training.config import TrainConfig, load_config
-from training.families import FAMILIES, TRAINED, questions
+from training.families import FAMILIES, questions
 from training.fast.logps import shared_log_probs
 from training.fast.sampler import FastSampler, sample
 from training.grpo import Finished, train, training_pool
 from training.questions import pool_of, prompt_of, request_of
-from training.records import read_lines
 
 EACH: Mapping[str, int] = {"train": 200, "held-out": 10, "test": 12}
 """Questions of each family."""
@@ -254,13 +252,6 @@ def _one_thread() -> None:
 def _say(sentence: str) -> None:
     print(sentence, flush=True)
 
-
-def curve(folder: Path, seed: int) -> list[dict[str, Any]]:
-    """The figures of each iteration of a seed."""
-    return read_lines(folder / f"seed-{seed}" / "grpo" / "log.jsonl")
-
-
-assert TRAINED  # the families that `questions` takes by default
 
 if __name__ == "__main__":
     main()

@@ -69,7 +69,9 @@ def test_a_cold_start_learns_and_can_be_loaded_and_made_again(tmp_path):
     settings = config(world.pool_file(tmp_path), rules={"max_steps": 2})
     asked, losses = list(world.QUESTIONS.values()), []
     folders = [
-        cold_start(settings, training_pool(settings), asked, tmp_path / name, on_step=lambda _, loss: losses.append(loss))
+        cold_start(
+            settings, training_pool(settings), asked, tmp_path / name, on_step=lambda _, loss: losses.append(loss)
+        )
         for name in ("one", "other")
     ]
     assert losses[:20] == losses[20:]

@@ -1,4 +1,4 @@
-"""The families are what `training/README.md` says of them: which tool answers what, and that no single call does more."""
+"""The families are what `training/README.md` says of them: which tool answers what, and no single call more."""
 
 import asyncio
 from itertools import product
@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("reasoning_gym")
 
-from conductor_plugin.context import Seen, WorkerRequest  # noqa: E402
-from conductor_plugin.grading.text import grade_text  # noqa: E402
-from conductor_plugin.workers import call_worker  # noqa: E402
-from training.cold_start import PHRASES  # noqa: E402
-from training.families import FAMILIES, SEEDS, TRAINED, UNSEEN, questions, world_pool  # noqa: E402
+from conductor_plugin.context import Seen, WorkerRequest
+from conductor_plugin.grading.text import grade_text
+from conductor_plugin.workers import call_worker
+from training.cold_start import PHRASES
+from training.families import FAMILIES, SEEDS, TRAINED, UNSEEN, questions, world_pool
 
 TOOLS = range(3)
 CALCULATOR, NUMBER, TEXT = TOOLS

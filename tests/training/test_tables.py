@@ -4,9 +4,9 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from conductor_plugin.evaluation.rows import Row  # noqa: E402
-from training.compared import LEARNED  # noqa: E402
-from training.tables import ORACLE, best, gaps, in_markdown, shapes, table, worst  # noqa: E402
+from conductor_plugin.evaluation.rows import Row
+from training.compared import LEARNED
+from training.tables import ORACLE, best, gaps, in_markdown, shapes, table, worst
 
 SINGLE, CHAINED, UNSEEN = "two-cores:gcd", "two-cores:gcd-then-products", "two-cores:lcm"
 
@@ -30,10 +30,7 @@ ROWS = [
     *(row("single:a", UNSEEN, i, right=False, calls=1) for i in range(2)),
     *(row("single:b", UNSEEN, i, right=False, calls=1) for i in range(2)),
     *(row(LEARNED, SINGLE, i, right=True, calls=1, steps=1, workers=("b",), topology="one step") for i in range(4)),
-    *(
-        row(LEARNED, CHAINED, i, right=i < 3, calls=2, steps=2, workers=("b", "a"), topology="chain")
-        for i in range(4)
-    ),
+    *(row(LEARNED, CHAINED, i, right=i < 3, calls=2, steps=2, workers=("b", "a"), topology="chain") for i in range(4)),
     *(row(LEARNED, UNSEEN, i, right=i == 0, calls=1, steps=1, workers=("b",), topology="one step") for i in range(2)),
     row("moa:01+0", SINGLE, 0, right=False),
     row("moa:10+0", SINGLE, 0, right=True),
