@@ -12,12 +12,13 @@ PIP := python -m pip --disable-pip-version-check install --quiet --constraint co
 override Q := $(value Q)
 export Q
 
-.PHONY: answer local compare test lint clean help
+.PHONY: answer local compare learn test lint clean help
 
 help:
 	@echo 'make answer Q="…" [PLANNER=openai/gpt-5-mini] [POOL=pool.yaml]   answer a question'
 	@echo 'make local    add SmolLM2 on this machine (torch) to .venv'
 	@echo 'make compare  run every compared system on 200 questions with the embedded pool (hours), report in comparison/'
+	@echo 'make learn [SEEDS=3]   train a small Conductor from nothing on two cores, and compare it'
 	@echo 'make test     set up .venv and .venv-test, then run every test'
 	@echo 'make lint     ruff, mypy and the import rules'
 
@@ -37,6 +38,9 @@ compare: local
 	for name in $(BASELINES); do .venv/bin/conductor train-baseline $$name $(BENCHMARKS) --seed 1 --out comparison/$$name || exit; done
 	.venv/bin/conductor evaluate $(BENCHMARKS) --system all --system smoothie-independent:comparison/smoothie \
 		$(foreach name,$(BASELINES),--system $(name):comparison/$(name)) --out comparison
+
+learn: $(TEST)
+	.venv-test/bin/python -m training.learn --seeds $(or $(SEEDS),1)
 
 test: $(CORE) $(TEST)
 	CONDUCTOR_TEST_ALL=1 .venv-test/bin/python -m pytest --cov --cov-report=term:skip-covered

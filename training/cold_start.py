@@ -17,7 +17,7 @@ from training.config import ColdStart, TrainConfig
 from training.questions import pool_of, prompt_of, request_of
 from training.scratch import make_model, make_tokenizer
 
-PHRASES = ("", "Solve the problem.", "Do the next part.", "Go on.")
+PHRASES = ("", "Do the next part.", "Go on.", "Continue.")
 """Instructions that fit any question and any worker; the first is the bare question."""
 WHOLE = (
     "question: ",

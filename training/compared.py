@@ -51,7 +51,9 @@ class OrderedMixture(Frozen):
     async def propose(self, request: PlanRequest) -> Proposal:
         """All proposers, then the merging step that sees them."""
         answers = tuple(CallStep(worker=i) for i in self.order)
-        return Proposal(steps=(*answers, CallStep(worker=self.merger, subtask=MERGE, access=tuple(range(len(answers))))))
+        return Proposal(
+            steps=(*answers, CallStep(worker=self.merger, subtask=MERGE, access=tuple(range(len(answers)))))
+        )
 
 
 def written(name: str, questions: Sequence[Question], completions: Sequence[str], pool: Pool, steps: int) -> System:

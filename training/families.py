@@ -85,7 +85,7 @@ def questions(split: Split, each: int, families: Iterable[Family] = TRAINED) -> 
 def _family_questions(family: Family, split: Split, each: int) -> list[Question]:
     names = list(SEEDS)
     taken = {made[0] for earlier in names[: names.index(split)] for made in _made(family, SEEDS[earlier])}
-    made = [each for text, each in dict((m[0], m) for m in _made(family, SEEDS[split])).items() if text not in taken]
+    made = [each for text, each in {m[0]: m for m in _made(family, SEEDS[split])}.items() if text not in taken]
     if len(made) < each:
         raise ValueError(f"the family {family.name} has {len(made)} questions in {split}, not {each}")
     return [
@@ -101,19 +101,27 @@ def _family_questions(family: Family, split: Split, each: int) -> list[Question]
     ]
 
 
-MOST = 400
+MOST = 800
 """Questions of a family and a split; as many are made, so that splits do not hang on how many are asked for."""
 
 
 @cache
 def _made(family: Family, seed: int) -> tuple[tuple[str, str], ...]:
-    """Text and gold of each question, without those that a part leaves as they were: one call could be right."""
+    """Text and gold of each question, without those that luck can answer.
+
+    That is where a part leaves the result as it was, so that one call of a chain is right, and where the answer stands
+    in the question, so that repeating a number of it is.
+    """
     columns = [
         [question.metadata["entry"] for question in reasoning_gym.load(f"rg:{item}", limit=MOST, seed=seed + 1000 * i)]
         for i, item in enumerate((family.first, *family.then))
     ]
     asked = (_asked(family, row) for row in zip(*columns, strict=True))
-    return tuple((text, values[-1]) for text, values in asked if len(set(values)) == len(values))
+    return tuple((text, values[-1]) for text, values in asked if _needs_work(text, values))
+
+
+def _needs_work(text: str, values: list[str]) -> bool:
+    return len(set(values)) == len(values) and values[-1] not in re.findall(r"-?\w+(?:\.\w+)*", text)
 
 
 def _asked(family: Family, entries: tuple[dict[str, Any], ...]) -> tuple[str, list[str]]:
@@ -135,7 +143,9 @@ def _first(item: str, entry: dict[str, Any]) -> tuple[str, str]:
     if item == "base_conversion":
         data = entry["metadata"]
         return f"Convert {data['source_repr']} from base {data['source_base']} to base {data['target_base']}.", answer
-    return re.sub(" Give only .*|^State the final answer to the following arithmetic problem: |=$", "", text).strip(), answer
+    return re.sub(
+        " Give only .*|^State the final answer to the following arithmetic problem: |=$", "", text
+    ).strip(), answer
 
 
 def _times(value: int, item: dict[str, Any]) -> tuple[str, int]:

@@ -16,7 +16,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import ConductorError
@@ -30,18 +29,21 @@ from conductor_plugin.pool import Pool
 from training.cold_start import cold_start
 from training.compared import COLD, LEARNED, LOT, SAMPLED, baselines, by_lot, written
 from training.config import TrainConfig, load_config
-from training.families import FAMILIES, TRAINED, questions
+from training.families import FAMILIES, questions
 from training.fast.logps import shared_log_probs
 from training.fast.sampler import FastSampler, sample
 from training.grpo import Finished, train, training_pool
 from training.questions import pool_of, prompt_of, request_of
-from training.records import read_lines
 
-EACH: Mapping[str, int] = {"train": 250, "held-out": 10, "test": 12}
+EACH: Mapping[str, int] = {"train": 200, "held-out": 10, "test": 12}
 """Questions of each family."""
 TALKS = ("reflection:", "consensus:")
 FEW = 3
 """Questions of each family that a language model answers five times over."""
+CHAINED_FIRST = 0.4
+"""The share of the iterations that see chained questions alone. Together with single ones from the start, every plan
+has one step within 15 iterations (runs d1): one call is right on a quarter of the single questions, two or three calls
+on one chained question of a hundred."""
 NO_HEAD_START = 0.05
 """How far the cold start's accuracy may be from that of plans by lot, in shares of 1."""
 
@@ -98,13 +100,24 @@ def seeded(config: TrainConfig, seed: int) -> TrainConfig:
 
 
 def train_from(config: TrainConfig, home: Path, say: Say) -> Finished:
-    """GRPO from the cold start in `home`, with the fast hooks."""
-    asked = {question.id: question for question in questions("train", EACH["train"])}
+    """GRPO from the cold start in `home`, with the fast hooks: chained questions first, then all."""
+    asked = questions("train", EACH["train"])
+    first = round(CHAINED_FIRST * config.grpo.iterations)
+    chained = [question for question in asked if question.subject == "chained"]
+    done = _train(config, first, home / "cold-start", home / "grpo-chained", chained, say)
+    if done.status != "finished":
+        return done
+    return _train(config, config.grpo.iterations - first, home / "grpo-chained" / "model", home / "grpo", asked, say)
+
+
+def _train(
+    config: TrainConfig, iterations: int, start: Path, folder: Path, asked: Sequence[Question], say: Say
+) -> Finished:
     return train(
-        config,
-        home / "grpo",
-        start=home / "cold-start",
-        questions=asked,
+        config.model_copy(update={"grpo": config.grpo.model_copy(update={"iterations": iterations})}),
+        folder,
+        start=start,
+        questions={question.id: question for question in asked},
         grader=TextGrader,
         sampler=FastSampler(),
         log_probs=shared_log_probs,
@@ -239,13 +252,6 @@ def _one_thread() -> None:
 def _say(sentence: str) -> None:
     print(sentence, flush=True)
 
-
-def curve(folder: Path, seed: int) -> list[dict[str, Any]]:
-    """The figures of each iteration of a seed."""
-    return read_lines(folder / f"seed-{seed}" / "grpo" / "log.jsonl")
-
-
-assert TRAINED  # the families that `questions` takes by default
 
 if __name__ == "__main__":
     main()

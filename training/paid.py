@@ -1,8 +1,9 @@
 """What workers answered in this run, kept in its folder: who asks again, after a crash say, pays nothing.
 
-A call is known by its worker, its messages and which draw of it is wanted. A worker that always answers alike (an
-exact tool, a model at temperature 0) has one draw, so that equal calls of a batch run once. Any other gets one for
-each rollout of each iteration: a resumed run that makes the same call for the same rollout is told the same answer.
+A call is known by its worker, by all that the worker is shown, and by which draw of it is wanted. A worker that
+always answers alike (an exact tool, a model at temperature 0) has one draw, so that equal calls of a batch run once.
+Any other gets one for each rollout of each iteration: a resumed run that makes the same call for the same rollout is
+told the same answer.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from conductor_plugin.context import WorkerReply, build_messages
+from conductor_plugin.context import WorkerReply
 from conductor_plugin.models import Frozen
 from conductor_plugin.step import StepJob, StepResult, request_for, run_step_with_retries
 from conductor_plugin.worker_spec import WorkerSpec
@@ -55,8 +56,11 @@ class PaidCalls:
             return await run_step_with_retries(job, visible)
         request = request_for(job, visible)
         which = "" if is_deterministic(job.worker) else f"{draw}/{job.index}"
-        messages = [[message.role, message.content] for message in build_messages(request)]
-        asked = json.dumps([self._key_of(job.worker), messages, which, request.sample])
+        # The numbers of the steps too: no message tells them, but a tool's instruction may name a step.
+        seen = [[earlier.index, earlier.subtask, earlier.output] for earlier in request.seen]
+        history = [[message.role, message.content] for message in request.history]
+        words = [request.question, request.subtask, seen, history]
+        asked = json.dumps([self._key_of(job.worker), words, which, request.sample])
         call = await self._once(hashlib.sha256(asked.encode()).hexdigest()[:32], job, visible)
         return StepResult(
             index=job.index, subtask=request.subtask, reply=call.reply, attempts=call.attempts, took_s=call.took_s

@@ -102,7 +102,14 @@ class Rewarder:
         """All outcomes, in order. BudgetError if the budget stops a call; the answers paid for so far are kept."""
         grader = self._grader = self._grader or self._make_grader()
         BUDGET.set(self.budget)
-        outcomes = await asyncio.gather(*(self._score(rollout, grader) for rollout in rollouts))
+        outcomes = list(await asyncio.gather(*(self._score(rollout, grader) for rollout in rollouts)))
+        while blocked := [i for i, outcome in enumerate(outcomes) if outcome.error == "budget"]:
+            # Calls in flight counted at their worst case. They are settled now, so that there may be room again.
+            again = await asyncio.gather(*(self._score(rollouts[i], grader) for i in blocked))
+            if all(outcome.error == "budget" for outcome in again):
+                break
+            for i, outcome in zip(blocked, again, strict=True):
+                outcomes[i] = outcome
         await self.paid.flush()
         for outcome in outcomes:
             if outcome.error in ("budget", "billed_beyond"):

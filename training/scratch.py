@@ -4,6 +4,7 @@ The tokenizer is a byte-level BPE that takes digits one by one. Its merges are c
 training breaks ties by the order of a hash table, which differs from run to run.
 """
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -53,7 +54,7 @@ def count_merges(words: Counter[str], most: int) -> list[Pair]:
     while len(merges) < most:
         pairs: Counter[Pair] = Counter()
         for word, symbols in spelled.items():
-            for pair in zip(symbols, symbols[1:], strict=False):
+            for pair in itertools.pairwise(symbols):
                 pairs[pair] += words[word]
         if not pairs:
             break

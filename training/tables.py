@@ -37,7 +37,7 @@ class Shape(Frozen):
 
 
 class Gap(Frozen):
-    """The learned system's accuracy less another's on the same questions, and the 95 % interval of a paired bootstrap."""
+    """The learned system less another on the same questions, and the 95 % interval of a paired bootstrap."""
 
     over: str
     on: str

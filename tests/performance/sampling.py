@@ -34,7 +34,10 @@ def main() -> None:
     def plain() -> int:
         with torch.inference_mode():
             ids = model.generate(
-                input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], max_new_tokens=MOST, do_sample=True
+                input_ids=batch["input_ids"],
+                attention_mask=batch["attention_mask"],
+                max_new_tokens=MOST,
+                do_sample=True,
             )
         made = ids[:, batch["input_ids"].shape[1] :]
         return int((made != tokenizer.pad_token_id).sum())

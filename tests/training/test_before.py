@@ -52,9 +52,7 @@ def test_where_rl_learns_the_format_it_is_told(tmp_path, start):
 
 def test_questions_whose_rollouts_cannot_differ_are_left_out(tmp_path, start):
     """Those that no worker answers right; kept for the next start."""
-    hopeless = {
-        f"h{i}": Question(id=f"h{i}", benchmark="b", text=f"say {i}", gold="-", grader="text") for i in range(3)
-    }
+    hopeless = {f"h{i}": q.model_copy(update={"id": f"h{i}", "gold": "-"}) for i, q in enumerate(QUESTIONS.values())}
     asked = {**hopeless, **QUESTIONS}
     settings = config(pool_file(tmp_path), sampling={"screen": 8}, grpo={"iterations": 6})
     sampler = Canned(RIGHT, WRONG)

@@ -17,7 +17,7 @@ PROMPTS = ["question: What is 17 * 4?\nplan:\n", "question: hello\nplan:\n", "qu
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return make_tokenizer([*PROMPTS, "model_id = [0, 1]\nsubtasks = [\"\", \"Go on.\"]\naccess_list = [[], [0]]"], 300)
+    return make_tokenizer([*PROMPTS, 'model_id = [0, 1]\nsubtasks = ["", "Go on."]\naccess_list = [[], [0]]'], 300)
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +45,7 @@ def test_draws_have_the_probabilities_of_the_model(model, tokenizer):
     prompt = tokenizer(PROMPTS[0])["input_ids"]
     with torch.no_grad():
         chances = model(torch.tensor([prompt])).logits[0, -1].div(1.5).softmax(dim=-1)
-    drawn = sample(
-        model, [prompt] * 4000, most=1, end=-1, temperature=1.5, generator=torch.Generator().manual_seed(0)
-    )
+    drawn = sample(model, [prompt] * 4000, most=1, end=-1, temperature=1.5, generator=torch.Generator().manual_seed(0))
     counts = torch.bincount(torch.tensor([row[0] for row in drawn]), minlength=len(chances)) / len(drawn)
     assert (counts - chances).abs().max() < 0.03
 
@@ -139,7 +137,11 @@ def test_the_sampler_is_the_trainers(tmp_path):
     from training.records import read_lines
 
     start = world.save_model(tmp_path / "start")
-    config = world.config(world.pool_file(tmp_path), grpo={"iterations": 1, "max_completion_tokens": 5}, gate={"parse_rate": 0.0})
-    done = train(config, tmp_path / "run", start=start, questions=world.QUESTIONS, grader=world.Exact, sampler=FastSampler())
+    config = world.config(
+        world.pool_file(tmp_path), grpo={"iterations": 1, "max_completion_tokens": 5}, gate={"parse_rate": 0.0}
+    )
+    done = train(
+        config, tmp_path / "run", start=start, questions=world.QUESTIONS, grader=world.Exact, sampler=FastSampler()
+    )
     assert done.status == "finished"
     assert len(read_lines(tmp_path / "run" / "rollouts.jsonl")) == 8

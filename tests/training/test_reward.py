@@ -23,6 +23,7 @@ from training.paid import PaidCalls
 from training.reward import Outcome, Rewarder, Rollout, priced, written_length
 
 RIGHT, WRONG = completion(0), completion(1)
+WORST, PAID = 475e-6, 17e-6  # USD of a call of `llm_pool`: before it is made, and as it is billed here
 FAILURES = {
     "lost": TransientError("the connection was lost"),
     "key": PermanentError("wrong key", code="bad_key"),
@@ -123,6 +124,20 @@ async def test_equal_calls_at_temperature_0_run_once_in_a_batch_and_after(tmp_pa
     assert asked.total() == 2
 
 
+async def test_a_tool_that_is_told_of_a_step_by_its_number_is_asked_for_each_number(tmp_path):
+    """The same words seen as step 0 or as step 1 are two questions to a tool."""
+    pool = pool_of({"kind": "text"}, {"kind": "text"})
+    asked = {"q": Question(id="q", benchmark="b", text="?", gold="cba", grader="text")}
+    lists = "model_id = {}\nsubtasks = {}\naccess_list = {}"
+    first = lists.format([0, 0], ["Reverse the text: abc", "Return the output of step 0."], "[[], [0]]")
+    second = lists.format(
+        [0, 0, 0], ["Reverse the text: xyz", "Reverse the text: abc", "Return the output of step 0."], "[[], [], [1]]"
+    )
+    rewarder = rewarder_of(tmp_path, pool, asked)
+    await rewarder.score([rollout(first, "q"), rollout(second, "q", place=1)])
+    assert rewarder.paid.made == 3  # abc is reversed once for both; "step 0" is asked for as step 0 and as step 1
+
+
 async def test_another_process_is_told_what_was_paid_for(tmp_path):
     first, batch = rewarder_of(tmp_path, pool_of(COUNTED, COUNTED)), [completion(0, 1), RIGHT]
     before = await first.score([rollout(text, place=i) for i, text in enumerate(batch)])
@@ -150,11 +165,11 @@ async def test_the_pools_limits_hold_and_the_batch_runs_at_once(tmp_path):
 async def test_the_budget_stops_the_batch_and_what_was_paid_stays(tmp_path, upstream):
     upstream.script(*[Text("1")] * 9)
     pool = llm_pool(upstream.base_url)
-    rewarder = rewarder_of(tmp_path, pool, budget=Budget(0.0006))
+    rewarder = rewarder_of(tmp_path, pool, budget=Budget(WORST + 2.5 * PAID))
     with pytest.raises(BudgetError, match="budget of"):
         await rewards(rewarder, *[RIGHT] * 6)
     paid = len(upstream.requests)
-    assert 0 < paid < 6
+    assert paid == 3  # what was settled made room, as far as it went
     richer = rewarder_of(tmp_path, pool, budget=Budget(1.0))
     assert await rewards(richer, *[RIGHT] * 6) == [1.0] * 6
     assert len(upstream.requests) == 6

@@ -1,6 +1,7 @@
 """The trainer: TRL's own steps, with second rounds, spare groups, the tape, and early scoring where asked for."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -185,3 +186,19 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path, start):
     asked = len(sampler.prompts)
     assert run(settings, tmp_path, start, sampler)[::2] == (first, rollouts)
     assert len(sampler.prompts) == asked
+
+
+def test_a_chat_model_is_asked_with_the_whole_prompt(tmp_path, start):
+    """Through its chat template, sampled by TRL: what it writes is scored, valid or not."""
+    from transformers import AutoTokenizer
+
+    folder = tmp_path / "chat"
+    shutil.copytree(start, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
+    tokenizer.save_pretrained(folder)
+    grpo = {"iterations": 1, "max_completion_tokens": 6}
+    settings = config(pool_file(tmp_path), prompt={"style": "conductor", "few_shot": "none"}, grpo=grpo)
+    finished, log, rollouts = run(settings, tmp_path, folder, None)
+    assert (finished.status, log[0]["parse_rate"], len(rollouts)) == ("finished", 0.0, 8)
+    assert log[0]["num_tokens"] > 8 * 1000  # the prompt, a token a byte

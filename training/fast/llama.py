@@ -34,8 +34,7 @@ def forward(model: Any, ids: torch.Tensor, positions: torch.Tensor, attend: Atte
         attention = layer.self_attn
         shape = (*x.shape[:-1], -1, attention.head_dim)
         query, key, value = (
-            project(x).view(shape).transpose(1, 2)
-            for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+            project(x).view(shape).transpose(1, 2) for project in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
         query, key = apply_rotary_pos_emb(query, key, *rotation)
         seen = attend(number, query, key, value)

@@ -30,7 +30,8 @@ class FastSampler:
         """One completion a prompt, at the trainer's temperature."""
         model = trainer.accelerator.unwrap_model(trainer.model)
         encode = trainer.processing_class
-        ids = [encode(prompt)["input_ids"] for prompt in prompts]
+        known = {prompt: encode(prompt)["input_ids"] for prompt in dict.fromkeys(map(_text, prompts))}
+        ids = [known[_text(prompt)] for prompt in prompts]
         completions = sample(
             model,
             ids,
@@ -40,6 +41,12 @@ class FastSampler:
             generator=self.generator,
         )
         return Sample(ids, completions)
+
+
+def _text(prompt: "Prompt") -> str:
+    if not isinstance(prompt, str):
+        raise ValueError("the fast sampler reads prompts of one text, as the style short makes them")
+    return prompt
 
 
 def sample(
@@ -131,7 +138,7 @@ class _Batch:
             if not alive or step == self.most - 1:
                 break
             if alive < FULL * len(rows):
-                tokens = tokens[self._close_ranks()]
+                tokens = tokens[self._close_ranks(step)]
             self._advance(tokens, step)
         return done
 
@@ -145,8 +152,8 @@ class _Batch:
         drawn = torch.rand(len(heaped), 1, generator=self.generator) * heaped[:, -1:]
         return torch.searchsorted(heaped, drawn, right=True)[:, 0].clamp(max=heaped.shape[1] - 1)
 
-    def _close_ranks(self) -> "torch.Tensor":
-        """Fewer places, for the rows that go on; which of the old places the new ones were."""
+    def _close_ranks(self, step: int) -> "torch.Tensor":
+        """Fewer places, for the rows that go on after `step` cached tokens; which old places the new ones were."""
         import torch
 
         places = self.rows.shape[1]
@@ -156,7 +163,7 @@ class _Batch:
         old = (groups[:, None] * places + kept.clamp(min=0)).flatten()
         self.rows = torch.where(kept >= 0, self.rows.flatten()[old].view(kept.shape), -1)
         self.read = [(keys[groups], values[groups]) for keys, values in self.read]
-        self.own = [(keys[old], values[old]) for keys, values in self.own]
+        self.own = [(_moved(keys, old, step), _moved(values, old, step)) for keys, values in self.own]
         self.unseen, self.length = self.unseen[groups], self.length[groups]
         return old
 
@@ -186,6 +193,13 @@ class _Batch:
         positions = (self.length + step)[:, None].expand(-1, places).reshape(-1, 1)
         hidden = forward(self.model, tokens[:, None], positions, attend)
         self.logits = self.model.lm_head(hidden[:, 0])
+
+
+def _moved(cache: "torch.Tensor", rows: "torch.Tensor", used: int) -> "torch.Tensor":
+    """Those rows of a cache, of which so many columns are used."""
+    moved = cache.new_empty((len(rows), *cache.shape[1:]))
+    moved[:, :, :used] = cache[rows, :, :used]
+    return moved
 
 
 def _places(groups: Sequence[Sequence[int]]) -> "torch.Tensor":
