@@ -104,15 +104,16 @@ def train_from(config: TrainConfig, home: Path, say: Say) -> Finished:
     asked = questions("train", EACH["train"])
     first = round(CHAINED_FIRST * config.grpo.iterations)
     chained = [question for question in asked if question.subject == "chained"]
-    done = _train(config, first, home / "cold-start", home / "grpo-chained", chained, say)
+    done = train_once(config, first, home / "cold-start", home / "grpo-chained", chained, say)
     if done.status != "finished":
         return done
-    return _train(config, config.grpo.iterations - first, home / "grpo-chained" / "model", home / "grpo", asked, say)
+    return train_once(config, config.grpo.iterations - first, home / "grpo-chained" / "model", home / "grpo", asked, say)
 
 
-def _train(
+def train_once(
     config: TrainConfig, iterations: int, start: Path, folder: Path, asked: Sequence[Question], say: Say
 ) -> Finished:
+    """One run of GRPO on these questions, with the fast hooks."""
     return train(
         config.model_copy(update={"grpo": config.grpo.model_copy(update={"iterations": iterations})}),
         folder,
