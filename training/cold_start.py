@@ -1,7 +1,8 @@
 """The cold start: supervised learning of the format alone.
 
 The plans are drawn by lot - length, workers, access and phrases - whatever the question, so that nothing about routing
-is taught. A model that has learnt all there is to learn from them is as good as a plan by lot.
+is taught. A model that has learnt all there is to learn from them is as good as a plan by lot. Beside them it learns to
+predict the questions themselves.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +34,11 @@ WHOLE = (
     *(f'"{phrase}"' for phrase in PHRASES),
 )
 """What prompts and plans repeat, a token each: a plan of two steps has 16 tokens so, instead of 40."""
-PLANS_A_PROMPT = 16
+PLANS_A_PROMPT = 8
 """Plans that share a prompt in a batch, which then goes through the model once."""
+READING = 0.5
+"""Weight of the questions' own tokens in the loss, of that of the plans'. A model that never had a reason to read the
+question takes long to find out that workers depend on it; what they depend on is not told."""
 WARM_UP = 0.05
 
 
@@ -60,7 +64,7 @@ def cold_start(
 ) -> Path:
     """Make tokenizer and model from nothing, teach the format, save both to `folder`, which is given back.
 
-    `on_step` is told the loss, in nats a token. InputError if the configuration has no cold start, or no size.
+    `on_step` is told the plans' loss, in nats a token. InputError if the configuration has no cold start, or no size.
     """
     spec, size = config.cold_start, config.model.scratch
     if spec is None or size is None:
@@ -110,12 +114,21 @@ def _teach(
         log_probs, _ = shared_log_probs(model, ids, mask, kept, 1.0)
         own = mask[:, -kept:]
         loss = -(log_probs * own).sum() / own.sum()
-        loss.backward()
+        (loss + READING * _read(model, ids[:, :-kept], mask[:, :-kept])).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
         on_step(step, loss.item())
+
+
+def _read(model: Any, ids: Any, mask: Any) -> Any:
+    """The loss of predicting the prompts' own tokens; a prompt that comes several times is read once."""
+    import torch
+
+    unique = torch.cat([ids, mask], dim=1).unique(dim=0)
+    ids, mask = unique.chunk(2, dim=1)
+    return model(ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100)).loss
 
 
 def _batches(

@@ -104,15 +104,18 @@ def train_from(config: TrainConfig, home: Path, say: Say) -> Finished:
     asked = questions("train", EACH["train"])
     first = round(CHAINED_FIRST * config.grpo.iterations)
     chained = [question for question in asked if question.subject == "chained"]
-    done = _train(config, first, home / "cold-start", home / "grpo-chained", chained, say)
+    done = train_once(config, first, home / "cold-start", home / "grpo-chained", chained, say)
     if done.status != "finished":
         return done
-    return _train(config, config.grpo.iterations - first, home / "grpo-chained" / "model", home / "grpo", asked, say)
+    return train_once(
+        config, config.grpo.iterations - first, home / "grpo-chained" / "model", home / "grpo", asked, say
+    )
 
 
-def _train(
+def train_once(
     config: TrainConfig, iterations: int, start: Path, folder: Path, asked: Sequence[Question], say: Say
 ) -> Finished:
+    """One run of GRPO on these questions, with the fast hooks."""
     return train(
         config.model_copy(update={"grpo": config.grpo.model_copy(update={"iterations": iterations})}),
         folder,
@@ -232,8 +235,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--config", default="two-cores")
     parser.add_argument("--folder", type=Path, default=Path("runs/two-cores"))
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2, help="1 where others use the cores too")
     given = parser.parse_args(arguments)
-    _one_thread()
+    _use_threads(given.threads)
     config = load_config(given.config)
     given.folder.mkdir(parents=True, exist_ok=True)
     rows = [row for seed in range(given.seeds) for row in learn(config, given.folder, seed, _say)]
@@ -242,11 +246,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_report(rows, baseline_rows(config, given.folder), given.folder, given.seeds, _say)
 
 
-def _one_thread() -> None:
-    """Two threads wait for each other on two cores that others use too."""
+def _use_threads(count: int) -> None:
+    """Threads spin while they wait for each other: two of them are slower than one on cores that are busy."""
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(count)
 
 
 def _say(sentence: str) -> None:

@@ -8,15 +8,15 @@ A tool understands a sentence as a whole or not at all. This module finds the se
    leaves its operand out ("Reverse.", "Add 5") gets the operand from the step it names, by default the
    latest visible one; "the number" or "the text", with no step visible, is the question's, if it has just one.
 4. Sentences joined by "then" are done one after the other, each on the result of the one before.
-5. "Do the next part." or "Go on." asks for one of those sentences alone: the question's first where no step is
-   visible, else the one that follows as many as there are visible steps, on the result of the latest.
+5. "Do the next part." or "Go on." asks for one of those sentences of the question alone: every visible answer is
+   taken to have done one, a refusal has done none. It works on the latest of the answers.
 
 What a text says at its end about the form of the answer ("Give the final answer in \\boxed{}.") is left out first:
 a tool has one form.
 
 Anything else is refused, also an instruction of another kind that stands beside a question which the tool
-could answer: it was asked something else. The chat history is not read. A step that gave no answer is never
-skipped in favour of an older one, which would be another number than the instruction means.
+could answer: it was asked something else. The chat history is not read. But for 5, a step that gave no answer is
+never skipped in favour of an older one, which would be another number than the instruction means.
 """
 
 import re
@@ -97,11 +97,11 @@ async def _answer(tool: Tool, request: WorkerRequest) -> str | None:
 
 
 async def _next_part(tool: Tool, question: str, seen: tuple[Seen, ...]) -> str | None:
-    """The part of the question that is due: every visible step is taken to have done one."""
-    parts = _parts(question)
-    if len(seen) >= len(parts) or len(question) > tool.max_text:
+    """The part of the question that is due: every visible answer is taken to have done one."""
+    parts, done = _parts(question), [step for step in seen if is_answer(step.output)]
+    if len(done) >= len(parts) or len(question) > tool.max_text:
         return None
-    return await (_referring(tool, parts[len(seen)], seen[-1:], "") if seen else _sentence(tool, parts[0], (), ""))
+    return await (_referring(tool, parts[len(done)], done[-1:], "") if done else _sentence(tool, parts[0], (), ""))
 
 
 def _parts(text: str) -> list[str]:
