@@ -11,14 +11,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 pytest.importorskip("reasoning_gym")
 
-from conductor_plugin.evaluation.store import Store
-from conductor_plugin.plan import PlanRules
-from training import learn
-from training.before import parse_rates
-from training.compared import written
-from training.config import load_config
-from training.families import POOL, TRAINED, questions
-from training.grpo import training_pool
+from conductor_plugin.evaluation.store import Store  # noqa: E402
+from conductor_plugin.plan import PlanRules  # noqa: E402
+from training import learn  # noqa: E402
+from training.before import parse_rates  # noqa: E402
+from training.compared import written  # noqa: E402
+from training.config import load_config  # noqa: E402
+from training.families import POOL, TRAINED, questions  # noqa: E402
+from training.grpo import training_pool  # noqa: E402
 
 pytestmark = pytest.mark.local
 SHIPPED = Path(learn.__file__).parent / "shipped" / "cold-start"

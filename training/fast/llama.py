@@ -10,10 +10,8 @@ from typing import Any
 import torch
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-Heads = torch.Tensor
-"""[R, h, N, d]."""
-Attend = Callable[[int, Heads, Heads, Heads], Heads]
-"""(layer, query, key, value) of the new tokens -> what they attend to."""
+Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""(layer, query, key, value) of the new tokens, each [R, h, N, d] -> what they attend to, of the same shape."""
 
 
 def check(model: Any) -> Any:
@@ -40,7 +38,7 @@ def forward(model: Any, ids: torch.Tensor, positions: torch.Tensor, attend: Atte
         seen = attend(number, query, key, value)
         hidden = hidden + attention.o_proj(seen.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1))
         hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
-    return inner.norm(hidden)  # type: ignore[no-any-return]
+    return inner.norm(hidden)
 
 
 def positions_of(mask: torch.Tensor) -> torch.Tensor:

@@ -47,4 +47,4 @@ def shared_logits(model: Any, input_ids: torch.Tensor, attention_mask: torch.Ten
 
     positions = mask.sum(dim=1)[group, None] + torch.arange(kept, device=own.device)
     rest = forward(bare, input_ids[:, cut:], positions, go_on)[:, :-1]
-    return bare.lm_head(torch.cat([first[group, None], rest], dim=1))  # type: ignore[no-any-return]
+    return bare.lm_head(torch.cat([first[group, None], rest], dim=1))
