@@ -94,16 +94,16 @@ class _Batch:
             owners.setdefault(tuple(prompt), []).append(row)
         self.rows = _places(list(owners.values()))
         self.count = len(prompts)
-        self._read(list(owners))
+        first = self._read(list(owners))
         groups, places = self.rows.shape
-        self.logits = self.logits[:, None].expand(-1, places, -1).flatten(0, 1)
+        self.logits = first[:, None].expand(-1, places, -1).flatten(0, 1)
         self.own: list[tuple[torch.Tensor, torch.Tensor]] = []
         for keys, _ in self.read:
             shape = (groups * places, keys.shape[1], most, keys.shape[3])
             self.own.append((keys.new_empty(shape), keys.new_empty(shape)))
 
-    def _read(self, prompts: "list[tuple[int, ...]]") -> None:
-        """Every prompt once, padded on the left."""
+    def _read(self, prompts: "list[tuple[int, ...]]") -> "torch.Tensor":
+        """Every prompt once, padded on the left: what may come next, [G, vocabulary]."""
         import torch
         from torch.nn.functional import scaled_dot_product_attention
 
@@ -119,9 +119,10 @@ class _Batch:
             self.read.append((key, value))
             return scaled_dot_product_attention(query, key, value, attn_mask=seen)
 
-        self.logits = self.model.lm_head(forward(self.model, ids, positions_of(mask), attend)[:, -1])
+        logits: torch.Tensor = self.model.lm_head(forward(self.model, ids, positions_of(mask), attend)[:, -1])
         self.unseen = ~mask.bool()[:, None, None]
         self.length = mask.sum(dim=1)
+        return logits
 
     def run(self, end: int, temperature: float) -> list[list[int]]:
         """All completions, in the prompts' order."""

@@ -98,7 +98,7 @@ async def _answer(tool: Tool, request: WorkerRequest) -> str | None:
 
 async def _next_part(tool: Tool, question: str, seen: tuple[Seen, ...]) -> str | None:
     """The part of the question that is due: every visible answer is taken to have done one."""
-    parts, done = _parts(question), [step for step in seen if is_answer(step.output)]
+    parts, done = _parts(question), tuple(step for step in seen if is_answer(step.output))
     if len(done) >= len(parts) or len(question) > tool.max_text:
         return None
     return await (_referring(tool, parts[len(done)], done[-1:], "") if done else _sentence(tool, parts[0], (), ""))

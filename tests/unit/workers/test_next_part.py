@@ -37,9 +37,7 @@ async def test_a_refusal_has_done_no_part(outputs):
 
 
 async def test_then_inside_a_quotation_parts_nothing_without_a_stop():
-    question = (
-        'How many times does the letter "e" appear in the text: "now and then we see"? Then double the result.'
-    )
+    question = 'How many times does the letter "e" appear in the text: "now and then we see"? Then double the result.'
     assert await ask("text", question, "Go on.") == "4"
     assert await ask("calculator", question, "Go on.", ["4"]) == "8"
 
