@@ -50,7 +50,7 @@ FAMILIES = (
     Family(first="letter_counting"),
     Family(first="spell_backward"),
     Family(first="gcd", then=("products",)),
-    Family(first="count_bits", then=("chain_sum",)),
+    Family(first="count_bits", then=("spell_backward",)),
     Family(first="letter_counting", then=("products",)),
     Family(first="products", then=("count_bits",)),
     Family(first="products", then=("spell_backward",)),

@@ -223,8 +223,8 @@ def _reporter(say: Say) -> Callable[[int, Mapping[str, float]], None]:
         if step % 5 == 0 or step == 1:
             names = ("reward_mean", "parse_rate", "right_given_valid", "one_step_share", "plan_length", "dead_groups")
             shown = " ".join(f"{name} {figures[name]:.3f}" for name in names)
-            workers = " ".join(f"{value:.2f}" for name, value in figures.items() if name.startswith("worker/"))
-            say(f"GRPO {step}: {shown} workers {workers}, {time.monotonic() - started:.0f} s")
+            workers = " ".join(f"{name} {share:.2f}" for name, share in figures.items() if name.startswith("worker/"))
+            say(f"GRPO {step}: {shown} {workers}, {time.monotonic() - started:.0f} s")
 
     return told
 
