@@ -40,7 +40,7 @@ EACH: Mapping[str, int] = {"train": 200, "held-out": 10, "test": 12}
 TALKS = ("reflection:", "consensus:")
 FEW = 3
 """Questions of each family that a language model answers five times over."""
-CHAINED_FIRST = 0.4
+CHAINED_FIRST = 0.16
 """The share of the iterations that see chained questions alone. Together with single ones from the start, every plan
 has one step within 15 iterations (runs d1): one call is right on a quarter of the single questions, two or three calls
 on one chained question of a hundred."""
