@@ -46,7 +46,7 @@ def _named() -> Path:
     return Path(os.environ.get("CONDUCTOR_HOME") or "~/.conductor")
 
 
-def published(directory: Path, fill: Callable[[Path], None]) -> Path:
+def published(directory: Path, fill: Callable[[Path], object]) -> Path:
     """`directory`, which `fill` made: complete or not there at all, also after a crash.
 
     `fill` is handed an empty directory beside it, and what it raises passes through. Processes that want
@@ -66,7 +66,7 @@ def published(directory: Path, fill: Callable[[Path], None]) -> Path:
     return directory
 
 
-def _fill_and_rename(directory: Path, fill: Callable[[Path], None]) -> None:
+def _fill_and_rename(directory: Path, fill: Callable[[Path], object]) -> None:
     partial = directory.with_name(f".{directory.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # a killed process may have left one
     try:
@@ -75,6 +75,13 @@ def _fill_and_rename(directory: Path, fill: Callable[[Path], None]) -> None:
         partial.rename(directory)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Give the file that content, in one stroke: whole, or as it was, also after a crash."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
 
 
 def reason_of(error: Exception) -> str:

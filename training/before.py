@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import InputError, PlanError
 from conductor_plugin.plan import PlanRules, parse_plan
+from training.guard import counts_by_length
 from training.questions import pool_of, prompt_of, request_of
 from training.reward import Rollout, written_length
 
@@ -48,12 +49,7 @@ def open_gate(trainer: "ConductorTrainer", on_note: Callable[[str], None]) -> No
 
 def parse_rates(texts: Sequence[str], rules: PlanRules) -> dict[int, tuple[int, int]]:
     """For each length that completions meant to have: how many are valid plans, and how many there are."""
-    counts: dict[int, tuple[int, int]] = {}
-    for text in texts:
-        length = written_length(text)
-        valid, count = counts.get(length, (0, 0))
-        counts[length] = (valid + _is_valid(text, rules), count + 1)
-    return dict(sorted(counts.items()))
+    return counts_by_length((written_length(text), _is_valid(text, rules)) for text in texts)
 
 
 def _is_valid(text: str, rules: PlanRules) -> bool:

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from conductor_plugin.errors import InputError
 from conductor_plugin.models import Frozen
+from conductor_plugin.planners.manifest import PromptSettings
 from conductor_plugin.yaml_file import Unreadable, read_yaml
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -79,17 +80,6 @@ class QuestionSet(Frozen):
         if self.limit + self.held_out < 1:
             raise ValueError("a set without a limit and without held_out has no questions")
         return self
-
-
-class PromptSpec(Frozen):
-    """How a question is put to the model. Training is always blind: numbers, never descriptions (paper, "Prompt").
-
-    `conductor` is the whole prompt with its few-shot plans; `short` is for a small model that learns the format in
-    its cold start.
-    """
-
-    style: Literal["conductor", "short"] = "conductor"
-    few_shot: str = "default"
 
 
 class Rules(Frozen):
@@ -207,7 +197,7 @@ class TrainConfig(Frozen):
     pool: str = "embedded"
     only: tuple[str, ...] = ()
     questions: Annotated[tuple[QuestionSet, ...], Field(min_length=1)]
-    prompt: PromptSpec = PromptSpec()
+    prompt: PromptSettings = PromptSettings()
     rules: Rules = Rules()
     cold_start: ColdStart | None = None
     gate: Gate = Gate()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.budget import Budget
+from conductor_plugin.cli.train import INSTALL
 from conductor_plugin.errors import BudgetError, InputError
 from conductor_plugin.evaluation.evaluate import Grader
 from conductor_plugin.models import Frozen
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from training.trainer import LogProbs, Sampler
 
 Told = Callable[[int, Mapping[str, float]], None]
-INSTALL = 'training needs more packages: pip install "prefect-conductor[train,evaluate]"'
 
 
 class Finished(Frozen):

@@ -6,7 +6,7 @@ Pure: outcomes of an iteration in, figures out; figures of the last iterations i
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from training.config import Thresholds
 from training.reward import NO_FIRST_ROUND, Outcome
@@ -50,11 +50,16 @@ def measure(groups: Sequence[Sequence[Outcome]], workers: Sequence[str]) -> dict
 
 def parsed_by_length(outcomes: Sequence[Outcome]) -> dict[int, tuple[int, int]]:
     """For each length that completions meant to have: how many of them hold a valid plan, and how many there are."""
+    return counts_by_length((outcome.length, outcome.valid) for outcome in outcomes)
+
+
+def counts_by_length(found: Iterable[tuple[int, bool]]) -> dict[int, tuple[int, int]]:
+    """Of pairs of a length and whether it is valid: for each length, in order, the valid ones and all of them."""
     counts: dict[int, tuple[int, int]] = {}
-    for outcome in sorted(outcomes, key=lambda outcome: outcome.length):
-        valid, all_of_them = counts.get(outcome.length, (0, 0))
-        counts[outcome.length] = (valid + outcome.valid, all_of_them + 1)
-    return counts
+    for length, is_valid in found:
+        valid, count = counts.get(length, (0, 0))
+        counts[length] = (valid + is_valid, count + 1)
+    return dict(sorted(counts.items()))
 
 
 def is_dead(group: Sequence[Outcome]) -> bool:

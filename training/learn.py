@@ -21,10 +21,10 @@ from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import ConductorError
 from conductor_plugin.evaluation.evaluate import System, evaluate, tasks_of
 from conductor_plugin.evaluation.rows import Row
-from conductor_plugin.evaluation.statistics import accuracy, marks
 from conductor_plugin.evaluation.store import Store
 from conductor_plugin.grading.text import grade_text
 from conductor_plugin.grading.verdict import Verdict
+from conductor_plugin.home import published
 from conductor_plugin.pool import Pool
 from training.cold_start import cold_start
 from training.compared import COLD, LEARNED, LOT, SAMPLED, baselines, by_lot, written
@@ -34,6 +34,7 @@ from training.fast.logps import shared_log_probs
 from training.fast.sampler import FastSampler, sample
 from training.grpo import Finished, train, training_pool
 from training.questions import pool_of, prompt_of, request_of
+from training.tables import share_right
 
 EACH: Mapping[str, int] = {"train": 200, "held-out": 10, "test": 12}
 """Questions of each family."""
@@ -71,8 +72,10 @@ def learn(config: TrainConfig, folder: Path, seed: int, say: Say) -> list[Row]:
     config = seeded(config, seed)
     pool = training_pool(config)
     store = Store(f"sqlite:///{folder / 'answers.sqlite'}")
-    if not (home / "cold-start" / "config.json").exists():
-        cold_start(config, pool, questions("train", EACH["train"]), home / "cold-start", on_step=_told(say))
+    published(
+        home / "cold-start",
+        lambda place: cold_start(config, pool, questions("train", EACH["train"]), place, on_step=_told(say)),
+    )
     check_head_start(config, pool, home / "cold-start", store, say)
     done = train_from(config, home, say)
     say(f"GRPO: {done.status} after {done.step} iterations {done.reason}")
@@ -137,7 +140,7 @@ def check_head_start(config: TrainConfig, pool: Pool, model: Path, store: Store,
         by_lot(asked, pool, config.rules.max_steps, config.grpo.seed),
     ]
     rows = answered(systems, asked, store)
-    cold, lot = (_share(rows, name) for name in (COLD, LOT))
+    cold, lot = (share_right(row for row in rows if row.system == name) for name in (COLD, LOT))
     say(f"sampled cold start {cold:.3f}, plans by lot {lot:.3f}, on {len(asked)} held-out questions")
     if abs(cold - lot) > NO_HEAD_START:
         raise HeadStart(
@@ -199,11 +202,6 @@ def _system(
 ) -> System:
     texts = completions(config, pool, model, asked, temperature, seed)
     return written(name, asked, texts, pool, config.rules.max_steps)
-
-
-def _share(rows: Sequence[Row], system: str) -> float:
-    found = accuracy(marks(row for row in rows if row.system == system))
-    return found.mean if found else 0.0
 
 
 def _told(say: Say) -> Callable[[int, float], None]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from conductor_plugin.context import WorkerReply
+from conductor_plugin.in_flight import once
 from conductor_plugin.models import Frozen
 from conductor_plugin.step import StepJob, StepResult, request_for, run_step_with_retries
 from conductor_plugin.worker_spec import WorkerSpec
@@ -61,7 +62,8 @@ class PaidCalls:
         history = [[message.role, message.content] for message in request.history]
         words = [request.question, request.subtask, seen, history]
         asked = json.dumps([self._key_of(job.worker), words, which, request.sample])
-        call = await self._once(hashlib.sha256(asked.encode()).hexdigest()[:32], job, visible)
+        key = hashlib.sha256(asked.encode()).hexdigest()[:32]
+        call = await once(self._flying, key, lambda: self._find(key), lambda: self._pay(key, job, visible))
         return StepResult(
             index=job.index, subtask=request.subtask, reply=call.reply, attempts=call.attempts, took_s=call.took_s
         )
@@ -72,22 +74,8 @@ class PaidCalls:
             self._keys[id(worker)] = (worker, worker.key)
         return self._keys[id(worker)][1]
 
-    async def _once(self, key: str, job: StepJob, visible: Sequence[StepResult]) -> Call:
-        while (flying := self._flying.get(key)) is not None:
-            try:
-                return await asyncio.shield(flying)
-            except asyncio.CancelledError:
-                if (current := asyncio.current_task()) and current.cancelling():
-                    raise
-                # Whoever paid was cancelled: it is our turn.
-        if (found := self._unwritten.get(key) or self._read(key)) is not None:
-            return found
-        task = asyncio.ensure_future(self._pay(key, job, visible))
-        self._flying[key] = task
-        try:
-            return await task
-        finally:
-            self._flying.pop(key, None)
+    async def _find(self, key: str) -> Call | None:
+        return self._unwritten.get(key) or self._read(key)
 
     async def _pay(self, key: str, job: StepJob, visible: Sequence[StepResult]) -> Call:
         began = time.perf_counter()

@@ -1,14 +1,15 @@
 """A whole run, as `conductor train` starts it: cold start, GRPO, curves. Each start goes on where the last ended."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conductor_plugin.cli.train import INSTALL
 from conductor_plugin.errors import InputError
+from conductor_plugin.home import published
 from training.config import TrainConfig
 from training.curves import plot
-from training.grpo import INSTALL, Finished, Told, train, training_pool
+from training.grpo import Finished, Told, train, training_pool
 from training.questions import load_questions
 from training.records import Records
 
@@ -50,16 +51,12 @@ def cold_started(config: TrainConfig, run: Path, on_note: Say) -> Path:
     except ImportError as error:
         raise InputError(f"{INSTALL} ({error.name} is missing)", code="not_installed") from None
     questions = list(load_questions(config.questions).train.values())
-    partial = folder.with_suffix(".partial")
-    shutil.rmtree(partial, ignore_errors=True)
 
     def told(step: int, loss: float) -> None:
         if step % 50 == 0:
             on_note(f"cold start, step {step}: loss {loss:.3f}")
 
-    cold_start(config, training_pool(config), questions, partial, on_step=told)
-    partial.rename(folder)
-    return folder
+    return published(folder, lambda place: cold_start(config, training_pool(config), questions, place, on_step=told))
 
 
 def _fast(config: TrainConfig) -> "tuple[Sampler | None, LogProbs | None]":

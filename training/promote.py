@@ -6,7 +6,6 @@ the promoted one (`conductor_plugin.planners.default_conductor`); the former sta
     python -m training.promote rollback
 """
 
-import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 from conductor_plugin.errors import ConductorError, InputError
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.evaluation.statistics import difference, marks
-from conductor_plugin.home import conductor_home
+from conductor_plugin.home import conductor_home, published, rewrite
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.default_conductor import POINTER, PROMOTED, Default, read_default
 from conductor_plugin.planners.manifest import read_manifest
@@ -68,7 +67,7 @@ def promote(folder: Path, figures: Mapping[str, Any]) -> Path:
     if place.parent != home or place.name.startswith(".") or place.name == POINTER:
         raise InputError(f"a run named {manifest.run!r} makes no folder; name it otherwise", code="bad_option")
     if not place.exists():
-        _copy(folder, place)
+        published(place, lambda partial: shutil.copytree(folder, partial, dirs_exist_ok=True))
     elif read_manifest(place) != manifest:
         raise InputError(f"{place} holds another Conductor of that name; name the run otherwise", code="promote_exists")
     before = read_default()
@@ -87,17 +86,8 @@ def rollback() -> Default:
     return then
 
 
-def _copy(folder: Path, place: Path) -> None:
-    partial = place.with_name(f".{place.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # a killed process may have left one
-    shutil.copytree(folder, partial)
-    partial.rename(place)
-
-
 def _point(home: Path, default: Default) -> None:
-    partial = home / f".{POINTER}.{os.getpid()}"
-    partial.write_text(default.model_dump_json(indent=1), encoding="utf-8")
-    partial.replace(home / POINTER)
+    rewrite(home / POINTER, default.model_dump_json(indent=1))
 
 
 def main(arguments: Sequence[str]) -> int:

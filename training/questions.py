@@ -18,12 +18,11 @@ from conductor_plugin.errors import InputError
 from conductor_plugin.labels import cleared_pool, label_of
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners.base import PlanRequest
-from conductor_plugin.planners.prompt import build_prompt
-from conductor_plugin.planners.short_prompt import build_short_prompt
+from conductor_plugin.planners.manifest import PromptSettings
 from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import RoundView
 from conductor_plugin.worker_spec import digest
-from training.config import PromptSpec, QuestionSet, Rules, Subsets, TrainConfig
+from training.config import QuestionSet, Rules, Subsets, TrainConfig
 
 Prompt = str | list[dict[str, str]]
 
@@ -152,11 +151,10 @@ def request_of(
     )
 
 
-def prompt_of(request: PlanRequest, spec: PromptSpec) -> Prompt:
-    """The prompt, as chat messages or as one text."""
-    if spec.style == "short":
-        return build_short_prompt(request)
-    return [message.model_dump() for message in build_prompt(request, blind=True, few_shot=spec.few_shot)]
+def prompt_of(request: PlanRequest, settings: PromptSettings) -> Prompt:
+    """The prompt, as one text or as the chat that TRL takes."""
+    prompt = settings.build(request)
+    return prompt if isinstance(prompt, str) else [message.model_dump() for message in prompt]
 
 
 def rows(config: TrainConfig, pool: Pool, questions: Mapping[str, Question]) -> list[dict[str, Any]]:

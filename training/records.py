@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from conductor_plugin.errors import InputError
+from conductor_plugin.home import rewrite
 from training.config import TrainConfig
 from training.reward import Outcome, Rollout
 
@@ -100,6 +101,4 @@ def _append(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 def _keep_lines(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
     rows = [row for row in read_lines(path) if wanted(row)]
-    partial = path.with_suffix(".partial")
-    partial.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    partial.replace(path)
+    rewrite(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

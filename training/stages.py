@@ -27,7 +27,7 @@ from conductor_plugin.planners import DEFAULT_TEMPLATE
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.planners.default_conductor import default_folder
 from conductor_plugin.planners.known import Known
-from conductor_plugin.planners.manifest import PromptSettings, TrainedRules, read_manifest
+from conductor_plugin.planners.manifest import TrainedRules, read_manifest
 from conductor_plugin.planners.named import conductor_in
 from conductor_plugin.planners.template import TemplatePlanner, fill, load_template
 from conductor_plugin.planners.trained_conductor import check_pool
@@ -161,7 +161,7 @@ def _exported(config: TrainConfig, pool: Pool, held_out: Sequence[Question], fol
         pool=pool,
         questions=[question.text for question in held_out[:TRIED]],
         run=f"{folder.resolve().name}-{digest([str(folder.resolve()), config.model_dump(mode='json')], 8)}",
-        prompt=PromptSettings.model_validate(config.prompt.model_dump()),
+        prompt=config.prompt,
         rules=TrainedRules.model_validate(config.rules.model_dump()),
         max_tokens=config.grpo.max_completion_tokens,
         subsets=config.subsets is not None,

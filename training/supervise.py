@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from conductor_plugin.errors import ConductorError, InputError
+from conductor_plugin.home import rewrite
 from conductor_plugin.models import Frozen
 
 Stage = Literal["prepare", "cold-start", "grpo", "evaluate", "register"]
@@ -70,9 +71,7 @@ def read_result(folder: Path, stage: Stage) -> dict[str, Any] | None:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a result or an error, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    partial.replace(path)
+    rewrite(path, json.dumps(content, ensure_ascii=False))
 
 
 class StageFailed(ConductorError):

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from conductor_plugin.evaluation.rows import Row
-from conductor_plugin.evaluation.statistics import SINGLE, accuracy, ceiling, difference, marks, means
+from conductor_plugin.evaluation.statistics import SINGLE, accuracy, ceiling, difference, marks, means, oracle
 from conductor_plugin.models import Frozen
 from training.compared import LEARNED
 from training.families import FAMILIES
@@ -48,11 +48,9 @@ class Gap(Frozen):
 
 def table(rows: Iterable[Row]) -> list[Line]:
     """A line a system, in the rows' order; the oracle, made of the single workers, behind them."""
-    by_system: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_system[row.system].append(row)
+    by_system = _by_system(rows)
     lines = [_line(system, own) for system, own in by_system.items()]
-    singles = [own for system, own in by_system.items() if system.startswith(SINGLE)]
+    singles = _singles(by_system)
     if not singles:
         return lines
     parts = {name: ceiling([marks(filter(wanted, own)) for own in singles]) or 0.0 for name, wanted in _PARTS.items()}
@@ -73,7 +71,7 @@ def shapes(rows: Sequence[Row], system: str = LEARNED) -> list[Shape]:
                     steps=statistics.fmean(row.steps for row in own),
                     commonest=commonest,
                     share=plans.count(commonest) / len(plans),
-                    accuracy=_accuracy(own),
+                    accuracy=share_right(own),
                 )
             )
     return found
@@ -91,7 +89,7 @@ def gaps(rows: Sequence[Row], others: Sequence[str]) -> list[Gap]:
         for other in others:
             theirs = marks(row for row in chosen if row.system == other)
             if other == ORACLE:
-                theirs = _best(chosen)
+                theirs = oracle([marks(own) for own in _singles(_by_system(chosen))])
             if gap := difference(ours, theirs):
                 found.append(Gap(over=other, on=on, mean=gap.mean, low=gap.low, high=gap.high))
     return found
@@ -139,20 +137,23 @@ def _line(system: str, rows: Sequence[Row]) -> Line:
     tokens = None
     if taken.prompt_tokens is not None and taken.completion_tokens is not None:
         tokens = taken.prompt_tokens + taken.completion_tokens
-    parts = {name: _accuracy(list(filter(wanted, rows))) for name, wanted in _PARTS.items()}
+    parts = {name: share_right(list(filter(wanted, rows))) for name, wanted in _PARTS.items()}
     return Line(system=system, calls=taken.calls, tokens=tokens, **parts)
 
 
-def _accuracy(rows: Sequence[Row]) -> float:
+def share_right(rows: Iterable[Row]) -> float:
+    """The rows' accuracy; 0 where there is nothing to judge."""
     found = accuracy(marks(rows))
     return found.mean if found else 0.0
 
 
-def _best(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
-    """The oracle's marks: right where a single worker is."""
-    found: dict[str, dict[int, float]] = defaultdict(dict)
+def _by_system(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if row.system.startswith(SINGLE) and row.outcome != "failed":
-            right = max(found[row.question].get(0, 0.0), float(row.outcome == "right"))
-            found[row.question][0] = right
+        found[row.system].append(row)
     return found
+
+
+def _singles(by_system: Mapping[str, list[Row]]) -> list[list[Row]]:
+    """The rows of each single worker."""
+    return [own for system, own in by_system.items() if system.startswith(SINGLE)]

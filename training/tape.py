@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from conductor_plugin.home import rewrite
+
 
 class Tape:
     """One file an iteration, complete or not there; one for each process that samples."""
@@ -26,9 +28,7 @@ class Tape:
 
     def write(self, iteration: int, sampled: dict[str, Any]) -> None:
         """Keep it. JSON keeps a float's every bit."""
-        partial = self._path(iteration).with_suffix(".partial")
-        partial.write_text(json.dumps(sampled), encoding="utf-8")
-        partial.replace(self._path(iteration))
+        rewrite(self._path(iteration), json.dumps(sampled))
 
     def forget(self, before: int) -> None:
         """Drop the iterations below that one."""

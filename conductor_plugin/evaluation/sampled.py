@@ -9,6 +9,7 @@ from typing import Any
 from conductor_plugin.context import WorkerReply, build_messages
 from conductor_plugin.evaluation.store import Store
 from conductor_plugin.graph import CallStep
+from conductor_plugin.in_flight import once
 from conductor_plugin.planners.base import Planner, PlanRequest, Proposal, propose_once
 from conductor_plugin.policy import with_retries
 from conductor_plugin.rounds import PLANNER_RETRIES, Engine
@@ -94,25 +95,8 @@ async def _once(
     store: Store, kind: str, key: str, pay: Callable[[], Awaitable[dict[str, Any]]], **fields: str
 ) -> dict[str, Any]:
     """The stored record, or that of the one call of `pay` that all who ask now share."""
-    name = (store.url, kind, key)
-    while (task := _flying.get(name)) is not None:
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if (current := asyncio.current_task()) and current.cancelling():
-                raise
-            continue  # whoever paid was cancelled: it is our turn
-    if (found := await store.aget(kind, key)) is not None:
-        return found
-    if name in _flying:
-        return await _once(store, kind, key, pay, **fields)
 
     async def pay_and_keep() -> dict[str, Any]:
         return await store.aput(kind, key, await pay(), **fields)
 
-    task = asyncio.ensure_future(pay_and_keep())
-    _flying[name] = task
-    try:
-        return await task
-    finally:
-        _flying.pop(name, None)
+    return await once(_flying, (store.url, kind, key), lambda: store.aget(kind, key), pay_and_keep)

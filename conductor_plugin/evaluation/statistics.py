@@ -36,19 +36,18 @@ class Difference:
 
 def marks(rows: Iterable[Row]) -> dict[str, dict[int, float]]:
     """Right or not, by question and repeat, of the rows that did not fail."""
-    found: dict[str, dict[int, float]] = defaultdict(dict)
-    for row in rows:
-        if row.outcome != "failed":
-            found[row.question][row.repeat] = float(row.outcome == "right")
-    return dict(found)
+    return _marks((row, row.outcome == "right") for row in rows if row.outcome != "failed")
 
 
 def judged_marks(rows: Iterable[Row]) -> dict[str, dict[int, float]]:
     """The same as a worker judged it, of the rows on which it said yes or no."""
+    return _marks((row, row.judgement == "right") for row in rows if row.judgement in ("right", "wrong"))
+
+
+def _marks(judged: Iterable[tuple[Row, bool]]) -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = defaultdict(dict)
-    for row in rows:
-        if row.judgement in ("right", "wrong"):
-            found[row.question][row.repeat] = float(row.judgement == "right")
+    for row, right in judged:
+        found[row.question][row.repeat] = float(right)
     return dict(found)
 
 
@@ -105,12 +104,18 @@ def ceiling(singles: Sequence[Marks]) -> float | None:
 
     No router over these workers can be better; since it picks the luckiest sample, noise alone lifts it as well.
     """
+    best = oracle(singles)
+    return statistics.fmean(_mean(repeats) for repeats in best.values()) if best else None
+
+
+def oracle(singles: Sequence[Marks]) -> dict[str, dict[int, float]]:
+    """The marks behind `ceiling`: right where one of these is, in that repeat."""
     best: dict[str, dict[int, float]] = defaultdict(dict)
     for single in singles:
         for question, repeats in single.items():
             for repeat, mark in repeats.items():
                 best[question][repeat] = max(mark, best[question].get(repeat, 0.0))
-    return statistics.fmean(_mean(repeats) for repeats in best.values()) if best else None
+    return dict(best)
 
 
 @dataclass(frozen=True)

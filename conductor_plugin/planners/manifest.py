@@ -48,7 +48,11 @@ class FileRecord(Frozen):
 
 
 class PromptSettings(Frozen):
-    """How training built its prompts: the Conductor's whole prompt as a chat, or the short one as one text."""
+    """How training builds its prompts, always blind: numbers, never descriptions (paper, "Prompt").
+
+    `conductor` is the whole prompt with its few-shot plans, as a chat; `short` is one text, for a small model that
+    learnt the format in its cold start.
+    """
 
     style: Literal["conductor", "short"] = "conductor"
     few_shot: str = "default"

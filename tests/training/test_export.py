@@ -19,7 +19,6 @@ from conductor_plugin.planners.decoder import Decoder, greedy, sampler
 from conductor_plugin.planners.manifest import FILE, PromptSettings, TrainedRules, read_manifest
 from conductor_plugin.rounds import ask
 from tests.training.tiny import PLAN, POOL, QUESTIONS, TEMPLATE, make_checkpoint, pool_of
-from training.config import PromptSpec
 from training.export import export, torch_greedy, torch_prompt
 from training.known import fit_known
 from training.questions import prompt_of
@@ -93,8 +92,8 @@ def kind_settings(kind):
 @pytest.mark.parametrize("few_shot", ["default", "none"])
 def test_the_prompt_is_that_of_training(style, few_shot):
     asked = request(conductor=True)
-    here = PromptSettings(style=style, few_shot=few_shot).build(asked)
-    there = prompt_of(asked, PromptSpec(style=style, few_shot=few_shot))
+    settings = PromptSettings(style=style, few_shot=few_shot)
+    here, there = settings.build(asked), prompt_of(asked, settings)
     assert (here if isinstance(here, str) else [message.model_dump() for message in here]) == there
 
 

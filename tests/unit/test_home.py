@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conductor_plugin.errors import InputError
-from conductor_plugin.home import conductor_home, published
+from conductor_plugin.home import conductor_home, published, rewrite
 
 READ_ONLY = Path("/proc")  # takes no files, not even root's
 
@@ -140,3 +140,15 @@ def test_a_killed_process_neither_blocks_nor_publishes(tmp_path: Path) -> None:
     victim.wait(timeout=60)
     assert not target.exists()
     assert _fill_in_another_process(target, log, 0).wait(timeout=60) == 0
+
+
+def test_a_file_is_rewritten_whole_or_stays_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "state.json"
+    rewrite(path, "one")
+    monkeypatch.setattr(Path, "replace", lambda self, target: pytest.fail("killed before the stroke"))
+    with pytest.raises(pytest.fail.Exception):
+        rewrite(path, "two")
+    monkeypatch.undo()
+    assert path.read_text() == "one"
+    rewrite(path, "three")
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["three"]
