@@ -15,7 +15,7 @@ from conductor_plugin.errors import PoolError
 from conductor_plugin.models import Frozen
 from conductor_plugin.sandbox.probe import probe
 from conductor_plugin.worker_spec import PlannerSpec, Price, WorkerSpec, digest, shorten
-from conductor_plugin.yaml_file import Unreadable, read_yaml
+from conductor_plugin.yaml_file import Missing, Unreadable, read_yaml
 
 EMBEDDED_POOL = Path(__file__).parent / "embedded_pool.yaml"
 SHIPPED_POOLS = Path(__file__).parent / "pools"
@@ -126,7 +126,8 @@ def load_pool(path: str | Path | None = None) -> Pool:
     try:
         content = read_yaml(path)
     except Unreadable as error:
-        hint = "" if path.exists() else f"; the pools that come with the package are {', '.join(shipped_pools())}"
+        names = f"; the pools that come with the package are {', '.join(shipped_pools())}"
+        hint = names if isinstance(error, Missing) else ""
         raise PoolError(f"cannot read the pool file {path}{error}{hint}", code="pool_unreadable") from None
     pool = pool_from(content, source=str(path))
     if path != EMBEDDED_POOL:

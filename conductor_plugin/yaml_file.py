@@ -13,6 +13,10 @@ class Unreadable(Exception):
     """The file gives no value. `str(error)` continues the sentence "PATH…"."""
 
 
+class Missing(Unreadable):
+    """There is no such file."""
+
+
 def read_yaml(path: Path) -> Any:
     """The value in a YAML file; Unreadable says what is wrong, with the line where there is one.
 
@@ -21,6 +25,8 @@ def read_yaml(path: Path) -> Any:
     """
     try:
         content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise Missing(f": {error.strerror}") from None
     except (OSError, ValueError) as error:
         raise Unreadable(f": {getattr(error, 'strerror', None) or error}") from None
     if len(content) > MOST_BYTES:

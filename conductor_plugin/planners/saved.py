@@ -61,15 +61,25 @@ def read_model(folder: Path, kind: str) -> "tuple[dict[str, Any], Arrays]":
 def saved_at(folder: str | Path, file: str = "model.json") -> Saved:
     """A reference to what was saved in a folder. InputError `planner_unreadable` if there is no `file` in it."""
     root = Path(folder).expanduser().resolve()
-    if not (root / file).is_file():
+    try:
+        digest = _digest(root) if (root / file).is_file() else None
+    except OSError as error:
+        raise InputError(
+            f"cannot read the trained planner in {folder}: {error.strerror}", code="planner_unreadable"
+        ) from None
+    if digest is None:
         raise InputError(
             f"there is no trained planner in {folder}; name the folder that training saved it in",
             code="planner_unreadable",
         )
+    return Saved(path=str(root), digest=digest)
+
+
+def _digest(root: Path) -> str:
     sha = hashlib.sha256()
     for path in sorted(path for path in root.rglob("*") if path.is_file()):
         sha.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return Saved(path=str(root), digest=sha.hexdigest()[:16])
+    return sha.hexdigest()[:16]
 
 
 def folder_of(saved: Saved, file: str = "model.json") -> Path:

@@ -13,10 +13,13 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from conductor_plugin.cli import main
 from conductor_plugin.on_prefect.artifact import ARTIFACT_KEY
 from conductor_plugin.plan import Plan, render_plan
+from conductor_plugin.pool import shipped_pools
 from tests.upstream import Status, Text
 
 ONE = Plan(model_id=(0,), subtasks=("",), access_list=((),))
 TWO = Plan(model_id=(0, 0), subtasks=("first", "second"), access_list=((), (0,)))
+
+SHIPPED = ", ".join(shipped_pools())
 
 
 @pytest.fixture
@@ -65,7 +68,7 @@ def test_a_pool_that_cannot_be_read(conductor, tmp_path, command):
     secret.chmod(0)
     for place, reason in (
         (tmp_path, "Is a directory"),
-        (tmp_path / "nowhere.yaml", "No such file or directory"),
+        (tmp_path / "nowhere.yaml", "No such file or directory; the pools that come with the package are " + SHIPPED),
         (secret, "Permission denied"),
     ):
         conductor(*command, "--pool", tmp_path)  # all imports, which nobody may not do
@@ -74,6 +77,19 @@ def test_a_pool_that_cannot_be_read(conductor, tmp_path, command):
         assert (code, record["error"]["code"]) == (2, "pool_unreadable")
         assert record["error"]["message"] == f"cannot read the pool file {place}: {reason}"
         assert err == f"conductor: {record['error']['message']}\n"
+
+
+def test_a_planner_in_a_folder_that_cannot_be_read(conductor, tmp_path):
+    secret = tmp_path / "secret"
+    secret.mkdir(mode=0o700)
+    (secret / "model.json").write_text("{}")
+    (secret / "manifest.json").write_text("{}")
+    for planner in (f"routerdc:{secret}", f"conductor:{secret}"):
+        conductor("plan", "q", "--planner", planner)  # all imports, which nobody may not do
+        with an_ordinary_user():
+            code, record, _ = conductor("plan", "q", "--planner", planner)
+        assert (code, record["error"]["code"]) == (2, "planner_unreadable")
+        assert "Permission denied" in record["error"]["message"]
 
 
 def _closed_port():
