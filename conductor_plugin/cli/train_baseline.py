@@ -3,6 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,6 +18,11 @@ from conductor_plugin.cli.options import Positive, pool_options
 @click.option("--limit", type=click.IntRange(min=1), help="How many questions of each benchmark.")
 @click.option("--seed", default=0, show_default=True, help="Which questions, and the training's own draws.")
 @click.option("--encoder", default="tfidf", show_default=True, help="tfidf, minilm, or a Hugging Face model.")
+@click.option(
+    "--iterations",
+    type=click.IntRange(min=1),
+    help="Passes over the questions (masrouter, default 5) or generations of 32 x 16 runs (trinity, default 60).",
+)
 @click.option("--budget-usd", type=Positive(), help="Hard cap on the workers' calls.")
 @click.option("--store", metavar="URL", help="The sample store. Default: $CONDUCTOR_STORE, or SQLite in its home.")
 @click.option("--out", "folder", required=True, metavar="DIR", help="Where it is saved; then --planner NAME:DIR.")
@@ -30,6 +36,7 @@ def train_baseline(
     limit: int | None,
     seed: int,
     encoder: str,
+    iterations: int | None,
     budget_usd: float | None,
     store: str | None,
     folder: str,
@@ -61,7 +68,8 @@ def train_baseline(
         BUDGET.set(Budget(budget_usd) if budget_usd is not None else None)
         async with Graders(processes=os.cpu_count() or 1) as graders:
             trials = Trials(pool, questions, Store(store or os.environ.get("CONDUCTOR_STORE")), graders)
-            await train(name, pool, questions, trials, encoder=encoder, seed=seed, folder=Path(folder))
+            settings: dict[str, Any] = {"encoder": encoder, "seed": seed, "iterations": iterations}
+            await train(name, pool, questions, trials, folder=Path(folder), **settings)
 
     asyncio.run(run())
     print(f"{name} is trained on {len(questions)} questions and lies in {folder}; use --planner {name}:{folder}")

@@ -18,6 +18,7 @@ from conductor_plugin.pool import Pool
 from conductor_plugin.receipt import Answer
 
 BASELINES = ("smoothie", "routerdc", "masrouter", "trinity")
+ITERATED = {"masrouter": "epochs", "trinity": "iterations"}
 LABEL_REPEATS = 5  # RouterDC's labels are means over so many samples of each worker
 AT_ONCE = 64
 
@@ -94,9 +95,24 @@ class _Answers:
 
 
 async def train_baseline(
-    name: str, pool: Pool, questions: Sequence[Question], trials: Trials, *, encoder: str, seed: int, folder: Path
+    name: str,
+    pool: Pool,
+    questions: Sequence[Question],
+    trials: Trials,
+    *,
+    encoder: str,
+    seed: int,
+    folder: Path,
+    iterations: int | None = None,
 ) -> None:
-    """Train the router of that name and save it; `--planner NAME:FOLDER` uses it. InputError for another name."""
+    """Train the router of that name and save it; `--planner NAME:FOLDER` uses it.
+
+    `iterations` are MasRouter's passes over the questions, or TRINITY's generations; by default as many as in their
+    papers. InputError `bad_option` for another name, or for iterations of a router that has none.
+    """
+    if iterations is not None and name not in ITERATED:
+        raise InputError(f"{name} has no iterations; {' and '.join(ITERATED)} have", code="bad_option")
+    rounds: dict[str, Any] = {} if iterations is None else {ITERATED[name]: iterations}
     texts = [question.text for question in questions]
     if name == "smoothie":
         from conductor_plugin.planners.smoothie import SmoothieModel
@@ -112,11 +128,12 @@ async def train_baseline(
     elif name == "masrouter":
         from conductor_plugin.planners.trained.masrouter import train_masrouter
 
-        model = await train_masrouter(pool, texts, trials.attempt, encoder=encoder, seed=seed)
+        model = await train_masrouter(pool, texts, trials.attempt, encoder=encoder, seed=seed, **rounds)
     elif name == "trinity":
         from conductor_plugin.planners.trained.trinity import new_policy, train_trinity
 
-        model = await train_trinity(new_policy(pool, texts, encoder, seed=seed), texts, trials.attempt, seed=seed)
+        start = new_policy(pool, texts, encoder, seed=seed)
+        model = await train_trinity(start, texts, trials.attempt, seed=seed, **rounds)
     else:
         raise InputError(f"there is no baseline {name!r} to train; there are {', '.join(BASELINES)}", code="bad_option")
     model.save(folder)

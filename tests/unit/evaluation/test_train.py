@@ -10,6 +10,7 @@ from conductor_plugin.evaluation.store import Store
 from conductor_plugin.evaluation.train import Trials, train_baseline
 from conductor_plugin.grading.verdict import Verdict
 from conductor_plugin.planners import make_planner
+from conductor_plugin.planners.trained.attempt import Outcome
 from tests.unit.planners import world
 from tests.unit.planners.world import HELD_OUT, KNOWN, POOL, TRAINING, accuracy
 
@@ -51,6 +52,22 @@ async def test_routerdc_learns_from_the_store(trials, tmp_path, monkeypatch):
     await train_baseline("routerdc", POOL, QUESTIONS, trials, encoder="tfidf", seed=1, folder=tmp_path / "again")
 
 
+@pytest.mark.local
+@pytest.mark.parametrize(("name", "runs"), [("masrouter", 2 * len(QUESTIONS)), ("trinity", 2 * 32 * 16)])
+async def test_iterations_bound_what_training_runs(trials, tmp_path, name, runs):
+    class Counting:
+        count = 0
+
+        async def attempt(self, text, planner):
+            self.count += 1
+            return Outcome(solved=0.0)
+
+    counting = Counting()
+    options = {"encoder": "tfidf", "seed": 0, "folder": tmp_path / name, "iterations": 2}
+    await train_baseline(name, POOL, QUESTIONS, counting, **options)
+    assert counting.count == runs
+
+
 def run(capsys, *arguments):
     with pytest.raises(SystemExit) as ended:
         cli.main(list(arguments))
@@ -73,5 +90,7 @@ def test_the_command(capsys, tmp_path):
         "--json",
     )
     assert (code, len(json.loads(told.out)["plan"]["model_id"])) == (0, 4)
+    code, told = run(capsys, "train-baseline", "smoothie", "--iterations", "3", *options)
+    assert (code, "smoothie has no iterations; masrouter and trinity have" in told.err) == (2, True)
     code, told = run(capsys, "train-baseline", "nonsense", *options)
     assert (code, "there are smoothie, routerdc, masrouter, trinity" in told.err) == (2, True)
