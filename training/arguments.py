@@ -74,9 +74,10 @@ def batches(config: TrainConfig, processes: int) -> tuple[int, int]:
     `grpo.batch` completions each.
     """
     spec = config.grpo
-    if processes > 1 and (config.sampling.spare or config.sampling.screen):
+    if processes > 1 and (config.sampling.spare or config.sampling.screen or spec.by_length):
         raise InputError(
-            "sampling.spare and sampling.screen need one process, which sees whole groups", code="bad_batch"
+            "sampling.spare, sampling.screen and grpo.by_length need one process, which sees whole groups",
+            code="bad_batch",
         )
     trained = (spec.questions + config.forced) * spec.rollouts
     read = config.groups * spec.rollouts

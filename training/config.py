@@ -111,7 +111,10 @@ class Gate(Frozen):
 
 
 class Grpo(Frozen):
-    """One iteration is `questions` x `rollouts` completions and one optimiser step. Paper, "Training"."""
+    """One iteration is `questions` x `rollouts` completions and one optimiser step. Paper, "Training".
+
+    In the first `by_length` iterations a plan is compared with those of its length alone, see `advantage`.
+    """
 
     iterations: Count
     questions: Count
@@ -125,6 +128,7 @@ class Grpo(Frozen):
     temperature: Rate = 1.0
     max_completion_tokens: Count = 1024
     entropy_bonus: Weight = 0.0
+    by_length: Annotated[int, Field(ge=0)] = 0
     seed: int = 0
     bf16: bool = False
     gradient_checkpointing: bool = False

@@ -235,6 +235,15 @@ def written_length(completion: str) -> int:
         return 0
 
 
+def steps_named(completion: str, most: int) -> int:
+    """How many workers the completion names, where that is the number of steps that it goes on to describe; else 0."""
+    try:
+        named = find_lists(completion).get("model_id")
+    except PlanError:
+        return 0
+    return named.entries if named and not named.fault and named.entries <= most else 0
+
+
 def forced_view(result: RoundResult) -> RoundView | None:
     """What a second round is shown of a first one that did not ask for it: its plan, and the response so far.
 

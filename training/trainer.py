@@ -4,6 +4,7 @@ sampling     through `rollout_func`, so that it can be replayed from the tape an
 rounds       a forced second round is sampled when the first has run, in a group of its own: TRL normalises
              each group, which makes it "rewards normalised per round" (paper, "Recursion")
 weights      0.25 on the first round's advantages; on its rewards it would cancel in that normalisation
+lengths      the first iterations compare plans of one length alone, see `advantage`
 spare        groups that score alike make room for spare ones (dynamic sampling)
 """
 
@@ -16,9 +17,10 @@ from typing import Any, Protocol, TypeVar
 import torch
 from trl import GRPOTrainer
 
+from training.advantage import within_lengths
 from training.config import TrainConfig
 from training.questions import Prompt, prompt_of, request_of
-from training.reward import NO_FIRST_ROUND, Outcome, Rewarder, Rollout
+from training.reward import NO_FIRST_ROUND, Outcome, Rewarder, Rollout, steps_named
 from training.tape import Tape
 
 T = TypeVar("T")
@@ -82,8 +84,20 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.rows = inputs
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if int(inputs[0]["iteration"]) < self.config.grpo.by_length:
+            output["advantages"] = self._within_lengths(output["completion_ids"], output["completion_mask"])
         output["advantages"] = output["advantages"] * self._weights(inputs).to(output["advantages"].device)
         return self._without_dead_groups(output) if self.config.sampling.spare else output
+
+    def _calculate_rewards(self, *arguments: Any) -> torch.Tensor:
+        self.rewards: torch.Tensor = super()._calculate_rewards(*arguments)
+        return self.rewards
+
+    def _within_lengths(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        kept = [row[keep.bool()].tolist() for row, keep in zip(ids, mask, strict=True)]
+        most = self.config.rules.max_steps
+        lengths = torch.tensor([steps_named(text, most) for text in self.texts(kept)], device=ids.device)
+        return within_lengths(self.rewards[:, 0], lengths, self.num_generations)
 
     def _weights(self, inputs: Sequence[dict[str, Any]]) -> torch.Tensor:
         first = self.config.recursion.first_round_weight if self.config.recursion else 1.0

@@ -120,6 +120,18 @@ def test_spare_groups_replace_those_that_score_alike(tmp_path, start, advantages
     assert sorted(text == RIGHT for text, _ in advantages) == [False] * 6 + [True] * 2
 
 
+def test_the_first_iterations_compare_plans_of_one_length(tmp_path, start, advantages):
+    """The long plan is right and so is one of the short ones: the long one has nothing to be compared with, until."""
+    long, broken = completion(1, 0), RIGHT.replace("access_list", "nothing")
+    settings = config(pool_file(tmp_path), grpo={"by_length": 1})
+    run(settings, tmp_path, start, Canned(RIGHT, WRONG, long, broken))
+    at_first, later = advantages[:8], advantages[8:]
+    assert {text for text, _ in at_first} == {RIGHT, WRONG, long, broken}
+    assert all(value == 0 for text, value in at_first if text == long)
+    assert all(value > 0 for text, value in later if text == long)
+    assert all(value < 0 for text, value in at_first if text == broken)
+
+
 def test_without_hooks_it_is_trls_own_training(tmp_path, start):
     """Three steps of plain GRPOTrainer and of ours: the same completions, rewards and weights."""
     settings = config(pool_file(tmp_path), grpo={"iterations": 3})
