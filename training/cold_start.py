@@ -1,11 +1,13 @@
 """The cold start: supervised learning of the format alone.
 
 The plans are drawn by lot - length, workers, access and phrases - whatever the question, so that nothing about routing
-is taught. A model that has learnt all there is to learn from them is as good as a plan by lot. Beside them it learns to
-predict the questions themselves.
+is taught. A model that has learnt all there is to learn from them is as good as a plan by lot. The format has limits,
+how many workers there are and how many steps a plan may have: these are drawn as well, and stand in the prompt. Beside
+the plans it learns to predict the questions themselves.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +16,7 @@ from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import InputError
 from conductor_plugin.plan import Access, Plan, render_plan
 from conductor_plugin.pool import Pool
-from training.config import ColdStart, TrainConfig
+from training.config import PLANS_A_PROMPT, ColdStart, TrainConfig
 from training.questions import pool_of, prompt_of, request_of
 from training.scratch import make_model, make_tokenizer
 
@@ -34,11 +36,9 @@ WHOLE = (
     *(f'"{phrase}"' for phrase in PHRASES),
 )
 """What prompts and plans repeat, a token each: a plan of two steps has 16 tokens so, instead of 40."""
-PLANS_A_PROMPT = 8
-"""Plans that share a prompt in a batch, which then goes through the model once."""
-READING = 0.5
-"""Weight of the questions' own tokens in the loss, of that of the plans'. A model that never had a reason to read the
-question takes long to find out that workers depend on it; what they depend on is not told."""
+READING = 1.0
+"""Weight of the questions' own tokens in the loss, beside that of the plans'. A model that never had a reason to read
+the question takes long to find out that workers depend on it; what they depend on is not told."""
 WARM_UP = 0.05
 
 
@@ -69,36 +69,52 @@ def cold_start(
     spec, size = config.cold_start, config.model.scratch
     if spec is None or size is None:
         raise InputError("a cold start needs cold_start and model.scratch in the configuration", code="bad_option")
-    prompts = [_prompt(config, pool, question) for question in questions]
     source = Random(f"cold start/{spec.seed}")
-    draw = _drawer(source, len(pool.workers), config.rules.max_steps)
-    tokenizer = make_tokenizer([*prompts, *(draw() for _ in range(2_000))], size.vocabulary, WHOLE)
+    examples = Examples(config, pool, questions, source)
+    drawn = [examples.draw(1) for _ in questions]
+    texts = [text for prompt, plans in drawn for text in (prompt, *plans)]
+    tokenizer = make_tokenizer(texts, size.vocabulary, WHOLE)
     model = make_model(size, tokenizer, spec.seed)
-    _teach(model, tokenizer, prompts, draw, spec, source, on_step)
+    _teach(model, tokenizer, examples, spec, on_step)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def _drawer(source: Random, workers: int, max_steps: int) -> Callable[[], str]:
-    return lambda: render_plan(random_plan(source, workers, max_steps))
+@dataclass(frozen=True)
+class Examples:
+    """Prompts with plans that fit them, by lot."""
 
+    config: TrainConfig
+    pool: Pool
+    questions: Sequence[Question]
+    source: Random
 
-def _prompt(config: TrainConfig, pool: Pool, question: Question) -> str:
-    offered = pool_of(pool, question, range(len(pool.workers)))
-    prompt = prompt_of(request_of(question, offered, config.rules), config.prompt)
-    if not isinstance(prompt, str):
-        raise InputError("a model from nothing has prompts of style short", code="bad_option")
-    return prompt
+    def draw(self, plans: int) -> tuple[str, list[str]]:
+        """A prompt and so many plans within the limits that it states."""
+        question = self.source.choice(self.questions)
+        workers = self.source.randint(min(2, len(self.pool.workers)), len(self.pool.workers))
+        steps = self.source.randint(1, self.config.rules.max_steps)
+        return (
+            self.prompt(question, workers, steps),
+            [render_plan(random_plan(self.source, workers, steps)) for _ in range(plans)],
+        )
+
+    def prompt(self, question: Question, workers: int, steps: int) -> str:
+        """The prompt of a question, as training and inference build it; InputError if it is not one text."""
+        offered = pool_of(self.pool, question, range(workers))
+        rules = self.config.rules.model_copy(update={"max_steps": steps})
+        prompt = prompt_of(request_of(question, offered, rules), self.config.prompt)
+        if not isinstance(prompt, str):
+            raise InputError("a model from nothing has prompts of style short", code="bad_option")
+        return prompt
 
 
 def _teach(
     model: Any,
     tokenizer: Any,
-    prompts: Sequence[str],
-    draw: Callable[[], str],
+    examples: Examples,
     spec: ColdStart,
-    source: Random,
     on_step: Callable[[int, float], None],
 ) -> None:
     import torch
@@ -110,7 +126,7 @@ def _teach(
     optimizer = torch.optim.AdamW(model.parameters(), lr=spec.lr, betas=(0.9, 0.99), weight_decay=0.01)
     schedule = get_cosine_schedule_with_warmup(optimizer, int(WARM_UP * steps), steps)
     model.train()
-    for step, (ids, mask, kept) in zip(range(steps), _batches(tokenizer, prompts, draw, spec, source), strict=False):
+    for step, (ids, mask, kept) in zip(range(steps), _batches(tokenizer, examples, spec.batch), strict=False):
         log_probs, _ = shared_log_probs(model, ids, mask, kept, 1.0)
         own = mask[:, -kept:]
         loss = -(log_probs * own).sum() / own.sum()
@@ -131,20 +147,19 @@ def _read(model: Any, ids: Any, mask: Any) -> Any:
     return model(ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100)).loss
 
 
-def _batches(
-    tokenizer: Any, prompts: Sequence[str], draw: Callable[[], str], spec: ColdStart, source: Random
-) -> Iterator[tuple[Any, Any, int]]:
+def _batches(tokenizer: Any, examples: Examples, size: int) -> Iterator[tuple[Any, Any, int]]:
     """Token ids [rows, prompt + completion], their mask, and the completions' width."""
     import torch
 
     while True:
-        asked = [tokenizer(prompt)["input_ids"] for prompt in source.choices(prompts, k=spec.batch // PLANS_A_PROMPT)]
-        plans = [tokenizer(draw())["input_ids"] + [tokenizer.eos_token_id] for _ in range(spec.batch)]
-        wide, kept = max(map(len, asked)), max(map(len, plans))
+        drawn = [examples.draw(PLANS_A_PROMPT) for _ in range(size // PLANS_A_PROMPT)]
+        asked = [tokenizer(prompt)["input_ids"] for prompt, _ in drawn]
+        told = [[tokenizer(plan)["input_ids"] + [tokenizer.eos_token_id] for plan in plans] for _, plans in drawn]
+        wide, kept = max(map(len, asked)), max(len(plan) for plans in told for plan in plans)
         rows, masks = [], []
-        for i, plan in enumerate(plans):
-            prompt = asked[i % len(asked)]
-            before, behind = wide - len(prompt), kept - len(plan)
-            rows.append([0] * before + prompt + plan + [0] * behind)
-            masks.append([0] * before + [1] * (len(prompt) + len(plan)) + [0] * behind)
+        for prompt, plans in zip(asked, told, strict=True):
+            for plan in plans:
+                before, behind = wide - len(prompt), kept - len(plan)
+                rows.append([0] * before + prompt + plan + [0] * behind)
+                masks.append([0] * before + [1] * (len(prompt) + len(plan)) + [0] * behind)
         yield torch.tensor(rows), torch.tensor(masks), kept

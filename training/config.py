@@ -89,13 +89,17 @@ class Rules(Frozen):
     max_rounds: Annotated[int, Field(ge=0, le=10)] = 0
 
 
+PLANS_A_PROMPT = 8
+"""Plans of the cold start that share a prompt, which then goes through the model once."""
+
+
 class ColdStart(Frozen):
     """Supervised learning of the format alone, on `examples` made-up plans."""
 
     examples: Count
     epochs: Count = 1
     lr: Rate = 1e-3
-    batch: Count = 32
+    batch: Annotated[int, Field(ge=1, multiple_of=PLANS_A_PROMPT)] = 32
     seed: int = 0
 
 

@@ -97,7 +97,7 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         kept = [row[keep.bool()].tolist() for row, keep in zip(ids, mask, strict=True)]
         most = self.config.rules.max_steps
         lengths = torch.tensor([steps_named(text, most) for text in self.texts(kept)], device=ids.device)
-        return within_lengths(self.rewards[:, 0], lengths, self.num_generations)
+        return within_lengths(self.rewards[:, 0], lengths, mask.sum(dim=1), self.num_generations)
 
     def _weights(self, inputs: Sequence[dict[str, Any]]) -> torch.Tensor:
         first = self.config.recursion.first_round_weight if self.config.recursion else 1.0
