@@ -6,7 +6,7 @@ no choice has seen. The baselines answer the same ones.
 
 folder/answers.sqlite        all answers of workers, of all seeds
 folder/seed-0/cold-start/    model and tokenizer that know the format
-folder/seed-0/grpo/          the run, see `grpo`; `model/` in it is what was learnt
+folder/seed-0/STAGE/         the runs, see `curriculum` and `grpo`; `model/` in the last is what was learnt
 folder/seed-0/rows.jsonl     what the model answered before and after, see `evaluation.rows`
 folder/report.md, curve.png  the table of all seeds
 """
@@ -29,10 +29,10 @@ from conductor_plugin.pool import Pool
 from training.cold_start import cold_start
 from training.compared import COLD, LEARNED, LOT, SAMPLED, baselines, by_lot, written
 from training.config import TrainConfig, load_config
+from training.curriculum import taught
 from training.families import FAMILIES, questions
-from training.fast.logps import shared_log_probs
-from training.fast.sampler import FastSampler, sample
-from training.grpo import Finished, train, training_pool
+from training.fast.sampler import sample
+from training.grpo import training_pool
 from training.questions import pool_of, prompt_of, request_of
 from training.tables import share_right
 
@@ -41,10 +41,6 @@ EACH: Mapping[str, int] = {"train": 200, "held-out": 10, "test": 12}
 TALKS = ("reflection:", "consensus:")
 FEW = 3
 """Questions of each family that a language model answers five times over."""
-CHAINED_FIRST = 0.16
-"""The share of the iterations that see chained questions alone. Together with single ones from the start, every plan
-has one step within 15 iterations (runs d1): one call is right on a quarter of the single questions, two or three calls
-on one chained question of a hundred."""
 NO_HEAD_START = 0.05
 """How far the cold start's accuracy may be from that of plans by lot, in shares of 1."""
 
@@ -77,12 +73,11 @@ def learn(config: TrainConfig, folder: Path, seed: int, say: Say) -> list[Row]:
         lambda place: cold_start(config, pool, questions("train", EACH["train"]), place, on_step=_told(say)),
     )
     check_head_start(config, pool, home / "cold-start", store, say)
-    done = train_from(config, home, say)
-    say(f"GRPO: {done.status} after {done.step} iterations {done.reason}")
+    model = taught(config, home / "cold-start", home, questions("train", EACH["train"]), TextGrader, say)
     test = questions("test", EACH["test"], FAMILIES)
     systems = [
-        _system(LEARNED, config, pool, home / "grpo" / "model", test, temperature=0),
-        _system(SAMPLED, config, pool, home / "grpo" / "model", test, temperature=1, seed=seed),
+        _system(LEARNED, config, pool, model, test, temperature=0),
+        _system(SAMPLED, config, pool, model, test, temperature=1, seed=seed),
         _system(COLD, config, pool, home / "cold-start", test, temperature=1, seed=seed),
         by_lot(test, pool, config.rules.max_steps, seed),
     ]
@@ -99,36 +94,6 @@ def seeded(config: TrainConfig, seed: int) -> TrainConfig:
             "cold_start": config.cold_start.model_copy(update={"seed": seed}),
             "grpo": config.grpo.model_copy(update={"seed": seed}),
         }
-    )
-
-
-def train_from(config: TrainConfig, home: Path, say: Say) -> Finished:
-    """GRPO from the cold start in `home`, with the fast hooks: chained questions first, then all."""
-    asked = questions("train", EACH["train"])
-    first = round(CHAINED_FIRST * config.grpo.iterations)
-    chained = [question for question in asked if question.subject == "chained"]
-    done = train_once(config, first, home / "cold-start", home / "grpo-chained", chained, say)
-    if done.status != "finished":
-        return done
-    return train_once(
-        config, config.grpo.iterations - first, home / "grpo-chained" / "model", home / "grpo", asked, say
-    )
-
-
-def train_once(
-    config: TrainConfig, iterations: int, start: Path, folder: Path, asked: Sequence[Question], say: Say
-) -> Finished:
-    """One run of GRPO on these questions, with the fast hooks."""
-    return train(
-        config.model_copy(update={"grpo": config.grpo.model_copy(update={"iterations": iterations})}),
-        folder,
-        start=start,
-        questions={question.id: question for question in asked},
-        grader=TextGrader,
-        sampler=FastSampler(),
-        log_probs=shared_log_probs,
-        on_step=_reporter(say),
-        on_note=say,
     )
 
 
@@ -210,19 +175,6 @@ def _told(say: Say) -> Callable[[int, float], None]:
     def told(step: int, loss: float) -> None:
         if step % 25 == 0:
             say(f"cold start {step}: loss {loss:.3f}, {time.monotonic() - started:.0f} s")
-
-    return told
-
-
-def _reporter(say: Say) -> Callable[[int, Mapping[str, float]], None]:
-    started = time.monotonic()
-
-    def told(step: int, figures: Mapping[str, float]) -> None:
-        if step % 5 == 0 or step == 1:
-            names = ("reward_mean", "parse_rate", "right_given_valid", "one_step_share", "plan_length", "dead_groups")
-            shown = " ".join(f"{name} {figures[name]:.3f}" for name in names)
-            workers = " ".join(f"{name} {share:.2f}" for name, share in figures.items() if name.startswith("worker/"))
-            say(f"GRPO {step}: {shown} {workers}, {time.monotonic() - started:.0f} s")
 
     return told
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.evaluation.statistics import SINGLE
 from training.compared import LEARNED
+from training.curriculum import STAGES
 from training.records import read_lines
 from training.tables import ORACLE, best, gaps, in_markdown, shapes, shapes_in_markdown, table, worst
 
@@ -35,7 +36,7 @@ def write_report(
 
 
 def plot(folder: Path, seeds: int) -> None:
-    """curve.png: accuracy and parse rate of the sampled plans, and their length, by iteration."""
+    """curve.png: accuracy and parse rate of the sampled plans, and their length, by iteration, stage behind stage."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -43,8 +44,8 @@ def plot(folder: Path, seeds: int) -> None:
 
     figure, (above, below) = pyplot.subplots(2, 1, figsize=(7, 6), sharex=True)
     for seed in range(seeds):
-        log = read_lines(folder / f"seed-{seed}" / "grpo" / "log.jsonl")
-        steps = [row["step"] for row in log]
+        log = [row for stage in STAGES for row in read_lines(folder / f"seed-{seed}" / stage.name / "log.jsonl")]
+        steps = range(1, len(log) + 1)
         above.plot(steps, [row["right_given_valid"] for row in log], label=f"right, seed {seed}")
         above.plot(steps, [row["parse_rate"] for row in log], linestyle=":", label=f"valid, seed {seed}")
         below.plot(steps, [row["plan_length"] for row in log], label=f"steps, seed {seed}")

@@ -17,6 +17,7 @@ from training import learn  # noqa: E402
 from training.before import parse_rates  # noqa: E402
 from training.compared import written  # noqa: E402
 from training.config import load_config  # noqa: E402
+from training.curriculum import train_once  # noqa: E402
 from training.families import POOL, TRAINED, questions  # noqa: E402
 from training.grpo import training_pool  # noqa: E402
 
@@ -48,7 +49,7 @@ def test_held_out_accuracy_rises_and_plans_stay_valid(tmp_path):
         return sum(row.outcome == "right" for row in rows) / len(rows), sum(v for v, _ in counts) / len(texts)
 
     before, _ = answers(SHIPPED)
-    done = learn.train_once(settings, settings.grpo.iterations, SHIPPED, tmp_path / "run", asked, print)
+    done = train_once(settings, SHIPPED, tmp_path / "run", asked, learn.TextGrader, print)
     after, valid = answers(tmp_path / "run" / "model")
     assert done.status == "finished"
     assert after >= before + 0.15

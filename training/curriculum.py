@@ -1,0 +1,122 @@
+"""What is learnt in which order: who, then in what turn, then how long. Each stage is a run of GRPO, see `grpo`.
+
+All at once, a plan's length settles before the plan depends on the question at all, on one step for every question or
+on three (training/README.md, runs d1 to d10). So length is kept out of it until the end: first plans may have one step,
+then plans of one length are compared with each other alone (`advantage`), and only then is everything open.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from conductor_plugin.benchmarks.question import Question
+from conductor_plugin.errors import ConductorError
+from conductor_plugin.evaluation.evaluate import Grader
+from training.config import TrainConfig
+from training.fast.logps import shared_log_probs
+from training.fast.sampler import FastSampler
+from training.grpo import Finished, train
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A share of the iterations, on questions of one subject (None: all).
+
+    `max_steps` is less than the configuration's where it is given; with `by_length` plans of one length are compared.
+    Only the `first` has to write valid plans of every length: later on, lengths that nobody needs are forgotten.
+    """
+
+    name: str
+    share: float
+    subject: str | None = None
+    max_steps: int | None = None
+    by_length: bool = False
+    schedule: Literal["constant", "cosine"] = "constant"
+    first: bool = False
+
+
+STAGES = (
+    Stage("one-step", 0.14, subject="single", max_steps=1, first=True),
+    Stage("chained", 0.4, subject="chained", by_length=True),
+    Stage("all", 0.46, schedule="cosine"),
+)
+
+
+class Unfinished(ConductorError):
+    """A stage was paused, by the guard or the budget."""
+
+
+def taught(
+    config: TrainConfig,
+    start: Path,
+    home: Path,
+    asked: Sequence[Question],
+    grader: Callable[[], Grader],
+    say: Say,
+    stages: Sequence[Stage] = STAGES,
+) -> Path:
+    """The model after all stages, each a run in `home` that starts where the one before ended.
+
+    ConductorError `paused` or `stopped_budget` where a stage was; the same call goes on from there.
+    """
+    for stage in stages:
+        chosen = [question for question in asked if stage.subject in (None, question.subject)]
+        done = train_once(configured(config, stage), start, home / stage.name, chosen, grader, say)
+        say(f"{stage.name}: {done.status} after {done.step} iterations {done.reason}")
+        if done.status != "finished":
+            raise Unfinished(f"the stage {stage.name} ended early: {done.reason}", code=done.status)
+        start = home / stage.name / "model"
+    return start
+
+
+def configured(config: TrainConfig, stage: Stage) -> TrainConfig:
+    """The configuration of a stage."""
+    iterations = max(1, round(stage.share * config.grpo.iterations))
+    by_length = iterations if stage.by_length else 0
+    grpo = {"iterations": iterations, "by_length": by_length, "schedule": stage.schedule}
+    return config.model_copy(
+        update={
+            "grpo": config.grpo.model_copy(update=grpo),
+            "rules": config.rules.model_copy(update={"max_steps": stage.max_steps or config.rules.max_steps}),
+            "gate": config.gate.model_copy(update={"refuse": config.gate.refuse and stage.first}),
+        }
+    )
+
+
+def train_once(
+    config: TrainConfig,
+    start: Path,
+    folder: Path,
+    asked: Sequence[Question],
+    grader: Callable[[], Grader],
+    say: Say,
+) -> Finished:
+    """One run of GRPO on these questions, with the faster sampler and log-probabilities."""
+    return train(
+        config,
+        folder,
+        start=start,
+        questions={question.id: question for question in asked},
+        grader=grader,
+        sampler=FastSampler(),
+        log_probs=shared_log_probs,
+        on_step=_reporter(say),
+        on_note=say,
+    )
+
+
+def _reporter(say: Say) -> Callable[[int, Mapping[str, float]], None]:
+    started = time.monotonic()
+
+    def told(step: int, figures: Mapping[str, float]) -> None:
+        if step % 5 == 0 or step == 1:
+            names = ("reward_mean", "parse_rate", "right_given_valid", "one_step_share", "plan_length", "dead_groups")
+            shown = " ".join(f"{name} {figures[name]:.3f}" for name in names)
+            workers = " ".join(f"{name} {share:.2f}" for name, share in figures.items() if name.startswith("worker/"))
+            say(f"GRPO {step}: {shown} {workers}, {time.monotonic() - started:.0f} s")
+
+    return told
