@@ -130,6 +130,8 @@ def load_pool(path: str | Path | None = None) -> Pool:
         hint = names if isinstance(error, Missing) else ""
         raise PoolError(f"cannot read the pool file {path}{error}{hint}", code="pool_unreadable") from None
     pool = pool_from(content, source=str(path))
+    for name in pool.planner.workers if pool.planner else ():
+        pool.worker(name)
     if path != EMBEDDED_POOL:
         return pool
     missing = {"local": not local_model_installed(), "sandboxed": not probe().safe}

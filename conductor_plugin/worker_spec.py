@@ -192,7 +192,8 @@ class PlannerSpec(Frozen):
     """A pool file's default planner.
 
     `kind: prompted` with a `model`, `kind: template` with a `name`, or `kind: conductor`, the trained one, with the
-    folder of another one than the default as `name`.
+    folder of another one than the default as `name`. `workers` names those of its training that the pool has, where the
+    pool has others too, or lacks some.
     """
 
     kind: str
@@ -203,9 +204,12 @@ class PlannerSpec(Frozen):
     params: Params = Field(default_factory=dict)
     price: Price | None = None
     clearance: str | None = None
+    workers: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _is_whole(self) -> "PlannerSpec":
+        if self.workers and self.kind != "conductor":
+            raise ValueError("pool_bad_value|only a planner of kind conductor has workers")
         whole = {"prompted": self.model, "template": self.name, "conductor": True}
         if not whole.get(self.kind):
             raise ValueError(

@@ -22,15 +22,17 @@ from training.scratch import make_model, make_tokenizer
 
 PHRASES = ("", "Do the next part.", "Go on.", "Continue.")
 """Instructions that fit any question and any worker; the first is the bare question."""
+NAMED, TOLD, NEXT = "model_id = [", "]\nsubtasks = [", ", "
+"""What begins a plan's workers, what ends them, and what stands between two of them."""
 WHOLE = (
     "question: ",
     "\nmodels: ",
     " steps: ",
     "\nplan:\n",
-    "model_id = [",
-    "]\nsubtasks = [",
+    NAMED,
+    TOLD,
     "]\naccess_list = [",
-    ", ",
+    NEXT,
     "[]",
     '"all"',
     *(f'"{phrase}"' for phrase in PHRASES),
@@ -126,7 +128,7 @@ def _teach(
     optimizer = torch.optim.AdamW(model.parameters(), lr=spec.lr, betas=(0.9, 0.99), weight_decay=0.01)
     schedule = get_cosine_schedule_with_warmup(optimizer, int(WARM_UP * steps), steps)
     model.train()
-    for step, (ids, mask, kept) in zip(range(steps), _batches(tokenizer, examples, spec.batch), strict=False):
+    for step, (ids, mask, kept) in zip(range(steps), endless(tokenizer, examples, spec.batch), strict=False):
         log_probs, _ = shared_log_probs(model, ids, mask, kept, 1.0)
         own = mask[:, -kept:]
         loss = -(log_probs * own).sum() / own.sum()
@@ -147,19 +149,24 @@ def _read(model: Any, ids: Any, mask: Any) -> Any:
     return model(ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100)).loss
 
 
-def _batches(tokenizer: Any, examples: Examples, size: int) -> Iterator[tuple[Any, Any, int]]:
+def endless(tokenizer: Any, examples: Examples, size: int) -> Iterator[tuple[Any, Any, int]]:
+    """Batches, see `batch_of`."""
+    while True:
+        yield batch_of(tokenizer, examples, size)
+
+
+def batch_of(tokenizer: Any, examples: Examples, size: int) -> tuple[Any, Any, int]:
     """Token ids [rows, prompt + completion], their mask, and the completions' width."""
     import torch
 
-    while True:
-        drawn = [examples.draw(PLANS_A_PROMPT) for _ in range(size // PLANS_A_PROMPT)]
-        asked = [tokenizer(prompt)["input_ids"] for prompt, _ in drawn]
-        told = [[tokenizer(plan)["input_ids"] + [tokenizer.eos_token_id] for plan in plans] for _, plans in drawn]
-        wide, kept = max(map(len, asked)), max(len(plan) for plans in told for plan in plans)
-        rows, masks = [], []
-        for prompt, plans in zip(asked, told, strict=True):
-            for plan in plans:
-                before, behind = wide - len(prompt), kept - len(plan)
-                rows.append([0] * before + prompt + plan + [0] * behind)
-                masks.append([0] * before + [1] * (len(prompt) + len(plan)) + [0] * behind)
-        yield torch.tensor(rows), torch.tensor(masks), kept
+    drawn = [examples.draw(PLANS_A_PROMPT) for _ in range(size // PLANS_A_PROMPT)]
+    asked = [tokenizer(prompt)["input_ids"] for prompt, _ in drawn]
+    told = [[tokenizer(plan)["input_ids"] + [tokenizer.eos_token_id] for plan in plans] for _, plans in drawn]
+    wide, kept = max(map(len, asked)), max(len(plan) for plans in told for plan in plans)
+    rows, masks = [], []
+    for prompt, plans in zip(asked, told, strict=True):
+        for plan in plans:
+            before, behind = wide - len(prompt), kept - len(plan)
+            rows.append([0] * before + prompt + plan + [0] * behind)
+            masks.append([0] * before + [1] * (len(prompt) + len(plan)) + [0] * behind)
+    return torch.tensor(rows), torch.tensor(masks), kept

@@ -2,22 +2,26 @@
 
 All at once, a plan's length settles before the plan depends on the question at all, on one step for every question or
 on three (training/README.md, runs d1 to d10). So length is kept out of it until the end: first plans may have one step,
-then plans of one length are compared with each other alone (`advantage`), and only then is everything open.
+then plans of one length are compared with each other alone (`advantage`), and only then is everything open. What the
+first two stages are not about is rehearsed as the cold start had it (`rehearsal`).
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Literal
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import ConductorError
 from conductor_plugin.evaluation.evaluate import Grader
+from training.cold_start import Examples
 from training.config import TrainConfig
 from training.fast.logps import shared_log_probs
 from training.fast.sampler import FastSampler
-from training.grpo import Finished, train
+from training.grpo import Finished, train, training_pool
+from training.rehearsal import Kept, Rehearsal
 
 Say = Callable[[str], None]
 
@@ -26,8 +30,9 @@ Say = Callable[[str], None]
 class Stage:
     """A share of the iterations, on questions of one subject (None: all).
 
-    `max_steps` is less than the configuration's where it is given; with `by_length` plans of one length are compared.
-    Only the `first` has to write valid plans of every length: later on, lengths that nobody needs are forgotten.
+    `max_steps` is less than the configuration's where it is given; with `by_length` plans of one length are compared;
+    what is `kept` of the cold start is rehearsed. Only the `first` has to write valid plans of every length: later on,
+    lengths that nobody needs are forgotten.
     """
 
     name: str
@@ -37,12 +42,13 @@ class Stage:
     by_length: bool = False
     schedule: Literal["constant", "cosine"] = "constant"
     first: bool = False
+    kept: Kept | None = None
 
 
 STAGES = (
-    Stage("one-step", 0.14, subject="single", max_steps=1, first=True),
-    Stage("chained", 0.4, subject="chained", by_length=True),
-    Stage("all", 0.46, schedule="cosine"),
+    Stage("one-step", 0.2, subject="single", max_steps=1, first=True, kept="all but the first worker"),
+    Stage("chained", 0.36, subject="chained", by_length=True, kept="length"),
+    Stage("all", 0.44, schedule="cosine"),
 )
 
 
@@ -65,12 +71,19 @@ def taught(
     """
     for stage in stages:
         chosen = [question for question in asked if stage.subject in (None, question.subject)]
-        done = train_once(configured(config, stage), start, home / stage.name, chosen, grader, say)
+        examples = Examples(config, training_pool(config), asked, Random())
+        rehearsal = Rehearsal(examples, stage.kept) if stage.kept else None
+        done = train_once(configured(config, stage), start, home / stage.name, chosen, grader, say, rehearsal)
         say(f"{stage.name}: {done.status} after {done.step} iterations {done.reason}")
         if done.status != "finished":
             raise Unfinished(f"the stage {stage.name} ended early: {done.reason}", code=done.status)
         start = home / stage.name / "model"
     return start
+
+
+def model_of(home: Path) -> Path:
+    """What the last stage of the runs in `home` has learnt."""
+    return home / STAGES[-1].name / "model"
 
 
 def configured(config: TrainConfig, stage: Stage) -> TrainConfig:
@@ -94,6 +107,7 @@ def train_once(
     asked: Sequence[Question],
     grader: Callable[[], Grader],
     say: Say,
+    rehearsal: Rehearsal | None = None,
 ) -> Finished:
     """One run of GRPO on these questions, with the faster sampler and log-probabilities."""
     return train(
@@ -104,6 +118,7 @@ def train_once(
         grader=grader,
         sampler=FastSampler(),
         log_probs=shared_log_probs,
+        rehearsal=rehearsal,
         on_step=_reporter(say),
         on_note=say,
     )

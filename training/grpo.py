@@ -31,6 +31,7 @@ from training.reward import Outcome, Rewarder, Rollout
 from training.tape import Tape
 
 if TYPE_CHECKING:
+    from training.rehearsal import Rehearsal
     from training.trainer import LogProbs, Sampler
 
 Told = Callable[[int, Mapping[str, float]], None]
@@ -55,6 +56,7 @@ def train(
     grader: Callable[[], Grader] | None = None,
     sampler: "Sampler | None" = None,
     log_probs: "LogProbs | None" = None,
+    rehearsal: "Rehearsal | None" = None,
     on_step: Told = lambda step, figures: None,
     on_note: Callable[[str], None] = lambda sentence: None,
 ) -> Finished:
@@ -66,6 +68,7 @@ def train(
         questions: Instead of those that the configuration names.
         grader: Makes the grader, in the event loop that it is used in; default: `Graders`.
         sampler, log_probs: Faster ones than TRL's, see `trainer`.
+        rehearsal: What of the cold start is held in place.
         on_step: Told the figures of each step.
         on_note: Told sentences for a person: what was screened out, a parse rate that is low.
 
@@ -77,8 +80,9 @@ def train(
     pool = training_pool(config)
     asked = dict(questions) if questions is not None else load_questions(config.questions).train
     rewarder = make_rewarder(config, pool, asked, folder, grader)
+    hooks = {"sampler": sampler, "log_probs": log_probs, "rehearsal": rehearsal}
     try:
-        return _train(config, records, rewarder, start or config.model.name, sampler, log_probs, on_step, on_note)
+        return _train(config, records, rewarder, start or config.model.name, hooks, on_step, on_note)
     finally:
         rewarder.paid.close()
 
@@ -137,8 +141,7 @@ def _train(
     records: Records,
     rewarder: Rewarder,
     start: Path | str | None,
-    sampler: "Sampler | None",
-    log_probs: "LogProbs | None",
+    hooks: Mapping[str, Any],
     on_step: Told,
     on_note: Callable[[str], None],
 ) -> Finished:
@@ -164,8 +167,7 @@ def _train(
         config=config,
         rewarder=rewarder,
         tape=tape,
-        sampler=sampler,
-        log_probs=log_probs,
+        **hooks,
         model=model,
         processing_class=tokenizer,
         peft_config=adapter,

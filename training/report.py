@@ -1,6 +1,6 @@
 """The report of the proof on two cores: the table, the families, the gaps, the curve."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from conductor_plugin.evaluation.rows import Row
@@ -11,10 +11,8 @@ from training.records import read_lines
 from training.tables import ORACLE, best, gaps, in_markdown, shapes, shapes_in_markdown, table, worst
 
 
-def write_report(
-    learned: Sequence[Row], baselines: Sequence[Row], folder: Path, seeds: int, say: Callable[[str], None]
-) -> None:
-    """Write report.md, gaps.json and curve.png to the folder, and say the report."""
+def write_report(learned: Sequence[Row], baselines: Sequence[Row], folder: Path, seeds: int) -> str:
+    """Write report.md and curve.png to the folder; the report is given back."""
     lines = table([*learned, *baselines])
     shown = [line for line in lines if not line.system.startswith("moa:")]
     mixtures = [best(lines, "moa:"), worst(lines, "moa:")]
@@ -32,7 +30,7 @@ def write_report(
     )
     (folder / "report.md").write_text(text + "\n", encoding="utf-8")
     plot(folder, seeds)
-    say(text)
+    return text
 
 
 def plot(folder: Path, seeds: int) -> None:

@@ -5,6 +5,7 @@ rounds       a forced second round is sampled when the first has run, in a group
              each group, which makes it "rewards normalised per round" (paper, "Recursion")
 weights      0.25 on the first round's advantages; on its rewards it would cancel in that normalisation
 lengths      the first iterations compare plans of one length alone, see `advantage`
+rehearsal    plans by lot hold in place what a stage is not about, see `rehearsal`
 spare        groups that score alike make room for spare ones (dynamic sampling)
 """
 
@@ -12,7 +13,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from trl import GRPOTrainer
@@ -22,6 +23,9 @@ from training.config import TrainConfig
 from training.questions import Prompt, prompt_of, request_of
 from training.reward import NO_FIRST_ROUND, Outcome, Rewarder, Rollout, steps_named
 from training.tape import Tape
+
+if TYPE_CHECKING:
+    from training.rehearsal import Rehearsal
 
 T = TypeVar("T")
 
@@ -73,12 +77,13 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         tape: Tape,
         sampler: Sampler | None = None,
         log_probs: LogProbs | None = None,
+        rehearsal: "Rehearsal | None" = None,
         **arguments: Any,
     ) -> None:
         super().__init__(rollout_func=self._roll_out, **arguments)
         self.config, self.rewarder, self.tape = config, rewarder, tape
         self.sampler: Sampler = sampler or plain_sampler
-        self.log_probs = log_probs
+        self.log_probs, self.rehearsal = log_probs, rehearsal
         self.rows: Sequence[dict[str, Any]] = ()
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -88,6 +93,13 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
             output["advantages"] = self._within_lengths(output["completion_ids"], output["completion_mask"])
         output["advantages"] = output["advantages"] * self._weights(inputs).to(output["advantages"].device)
         return self._without_dead_groups(output) if self.config.sampling.spare else output
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        loss: torch.Tensor = super()._compute_loss(model, inputs)
+        if self.rehearsal is None or not model.training:
+            return loss
+        rehearsed = self.rehearsal.loss(model, self.processing_class, self.state.global_step)
+        return loss + rehearsed / self.current_gradient_accumulation_steps
 
     def _calculate_rewards(self, *arguments: Any) -> torch.Tensor:
         self.rewards: torch.Tensor = super()._calculate_rewards(*arguments)

@@ -48,7 +48,7 @@ def _from_spec(pool: Pool, blind: bool, few_shot: str) -> Planner:
         load_template(spec.name)
         return TemplatePlanner(template=spec.name)
     if spec.kind == CONDUCTOR:
-        return conductor_in(spec.name or "")
+        return conductor_in(spec.name or "", spec.workers)
     return _prompted(_llm(spec), spec.clearance, blind, few_shot)
 
 

@@ -50,7 +50,7 @@ def named_planner(pool: Pool, planner: str) -> Planner | None:
         load_template(name)
         return TemplatePlanner(template=name)
     if kind == CONDUCTOR:
-        return conductor_in(name)
+        return conductor_in(name, () if name or pool.planner is None else pool.planner.workers)
     if kind == "rules":
         load_rules(name or "default")
         return RuleRouter(rules=name or "default")
@@ -70,10 +70,10 @@ def named_planner(pool: Pool, planner: str) -> Planner | None:
     return None
 
 
-def conductor_in(folder: str = "") -> Planner:
+def conductor_in(folder: str = "", workers: tuple[str, ...] = ()) -> Planner:
     """The trained Conductor in a folder; without one, the default. Its files are checked when it is first asked."""
     saved = saved_at(folder or default_folder(), FILE)
-    return TrainedConductor(model=saved, name=f"{CONDUCTOR}:{folder}" if folder else CONDUCTOR)
+    return TrainedConductor(model=saved, name=f"{CONDUCTOR}:{folder}" if folder else CONDUCTOR, workers=workers)
 
 
 def _trained(kind: str, folder: str) -> Planner:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from threading import Event, Lock
 
-from conductor_plugin.errors import InputError, NoPlanError
+from conductor_plugin.errors import InputError, NoPlanError, PlanError
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners import known
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
@@ -21,6 +21,7 @@ from conductor_plugin.planners.known import Known, load_known
 from conductor_plugin.planners.manifest import FILE, Manifest, TrainedPool, read_manifest
 from conductor_plugin.planners.saved import Saved, folder_of
 from conductor_plugin.pool import Pool
+from conductor_plugin.receipt import error_record
 
 WAYS_ON = (
     "use a model (--planner openai/gpt-5-mini with a key, or planner: with the api_base of a local endpoint in the "
@@ -48,11 +49,14 @@ class TrainedModel:
 class TrainedConductor(Frozen):
     """A trained Conductor. Its first attempt is greedy; after a faulty plan it draws, by `seed` and the question.
 
-    With `any_question` it plans also what it was not trained on: for measuring how far its training carries.
+    With `any_question` it plans also what it was not trained on: for measuring how far its training carries. `workers`
+    are names: of these it conducts those of its training, and the pool may have others, or lack some. It is shown as
+    many as in its training, and a plan that asks one who is not here is faulty.
     """
 
     model: Saved
     name: str = "conductor"
+    workers: tuple[str, ...] = ()
     tries: int = 3
     seed: int = 0
     any_question: bool = False
@@ -72,8 +76,10 @@ class TrainedConductor(Frozen):
         with _LOADING:
             model = _loaded(self.model)
         manifest = model.manifest
+        places = self._places(manifest.pool, request.pool, subsets=manifest.subsets)
         check_request(manifest, None if self.any_question else model.known, request, self.name)
-        prompt = model.decoder.prompt(manifest.prompt.build(as_trained(request, manifest)))
+        trained = as_trained(request, manifest, len(places))
+        prompt = model.decoder.prompt(manifest.prompt.build(trained))
         decoding = manifest.decoding
         if len(prompt) + decoding.max_tokens > decoding.context:
             raise NoPlanError(
@@ -87,9 +93,25 @@ class TrainedConductor(Frozen):
         made = model.decoder.complete(
             prompt, max_tokens=decoding.max_tokens, eos=decoding.eos, pick=pick, stopped=stop.is_set
         )
-        proposal = read_completion(model.decoder.text(made), request.rules)
+        proposal = read_completion(model.decoder.text(made), trained.rules)
+        proposal = placed(proposal, places, manifest.pool.names, request.rules.workers)
         tokens = {"prompt_tokens": len(prompt), "completion_tokens": len(made)}
         return proposal.model_copy(update={"calls": 1, **tokens})
+
+    def _places(self, trained: TrainedPool, pool: Pool, *, subsets: bool) -> "Places":
+        """Where in the pool the workers are that a plan numbers. InputError `planner_pool`."""
+        if not self.workers:
+            check_pool(trained, pool, self.name, subsets=subsets)
+            return range(len(pool.workers))
+        here = {worker.fingerprint: i for i, worker in enumerate(pool.workers) if worker.name in self.workers}
+        others = [pool.workers[i].name for fingerprint, i in here.items() if fingerprint not in trained.workers]
+        if others or not here:
+            what = f"not with {', '.join(others)} as set here" if others else "and none of these is here"
+            raise InputError(
+                f"{self.name} was trained on the pool {', '.join(trained.names)}, {what}; {WAYS_ON}",
+                code="planner_pool",
+            )
+        return [here.get(fingerprint) for fingerprint in trained.workers]
 
 
 # Several threads that ask at once load the model once.
@@ -101,16 +123,34 @@ def _loaded(saved: Saved) -> TrainedModel:
     return TrainedModel.load(folder_of(saved, FILE))
 
 
-def as_trained(request: PlanRequest, manifest: Manifest) -> PlanRequest:
+Places = Sequence[int | None]
+"""For each number that a plan may use, the worker's number in the pool; None where the pool lacks it."""
+
+
+def as_trained(request: PlanRequest, manifest: Manifest, workers: int) -> PlanRequest:
     """The request as training would have shown it: no complaint about an earlier attempt, no more steps than then."""
     steps = min(request.rules.max_steps, manifest.rules.max_steps)
-    rules = request.rules.model_copy(update={"max_steps": steps})
+    rules = request.rules.model_copy(update={"max_steps": steps, "workers": workers})
     return request.model_copy(update={"feedback": (), "rules": rules})
 
 
+def placed(proposal: Proposal, places: Places, names: Sequence[str], conductor: int) -> Proposal:
+    """The proposal with its plan's workers as the pool numbers them; the number behind them is the Conductor's own.
+
+    A plan that asks one of the `names` without a place is faulty.
+    """
+    if proposal.plan is None:
+        return proposal
+    absent = [names[i] for i in proposal.plan.model_id if i < len(places) and places[i] is None]
+    if absent:
+        fault = PlanError(f"the plan asks {absent[0]}, which is not in this pool", code="bad_model_id")
+        return proposal.model_copy(update={"plan": None, "fault": error_record(fault)})
+    ids = tuple(places[i] if i < len(places) else conductor for i in proposal.plan.model_id)
+    return proposal.model_copy(update={"plan": proposal.plan.model_copy(update={"model_id": ids})})
+
+
 def check_request(manifest: Manifest, families: Known | None, request: PlanRequest, name: str) -> None:
-    """InputError `planner_pool` or `planner_rounds`, or NoPlanError `question_outside`, each with the way on."""
-    check_pool(manifest.pool, request.pool, name, subsets=manifest.subsets)
+    """InputError `planner_rounds`, or NoPlanError `question_outside`, each with the way on."""
     if request.rules.conductor and not manifest.rules.max_rounds:
         raise InputError(
             f"{name} was not trained to plan again; leave out --max-rounds, or {WAYS_ON}", code="planner_rounds"

@@ -17,7 +17,9 @@ from conductor_plugin.planners import make_planner
 from conductor_plugin.planners.base import Feedback, PlanRequest
 from conductor_plugin.planners.decoder import Decoder, greedy, sampler
 from conductor_plugin.planners.manifest import FILE, PromptSettings, TrainedRules, read_manifest
+from conductor_plugin.pool import pool_from
 from conductor_plugin.rounds import ask
+from conductor_plugin.worker_spec import PlannerSpec
 from tests.training.tiny import PLAN, POOL, QUESTIONS, TEMPLATE, make_checkpoint, pool_of
 from training.export import export, torch_greedy, torch_prompt
 from training.known import fit_known
@@ -166,6 +168,45 @@ def test_pools(noise, tmp_path):
             with pytest.raises(InputError, match="trained on the pool sums, words") as caught:
                 asyncio.run(planner.propose(request(pool=pool)))
             assert caught.value.code == "planner_pool"
+
+
+NUMBER = pool_from({"workers": [{"name": "more", "kind": "number"}]}).workers[0]
+
+
+def with_planner(*workers, names):
+    """A pool of these workers whose planner is the trained one, for those of these names."""
+    return POOL.model_copy(
+        update={"workers": workers, "planner": PlannerSpec(kind="conductor", workers=names)},
+    )
+
+
+def test_named_workers_of_a_larger_pool_are_conducted(taught, monkeypatch):
+    """As numbered in the training, though the pool numbers them otherwise."""
+    monkeypatch.setattr("conductor_plugin.planners.named.default_folder", lambda: taught / "planner")
+    sums, words = POOL.workers
+    pool = with_planner(words, NUMBER, sums, names=("sums", "words"))
+    for planner in (make_planner(pool), make_planner(pool, "conductor")):
+        proposal = asyncio.run(planner.propose(request("What is 17 * 23?", pool)))
+        assert proposal.completion.startswith("model_id = [1, 0]")
+        assert proposal.plan.model_id == (0, 2)
+    with pytest.raises(InputError, match="trained on the pool"):  # a folder that is named is asked for all
+        asyncio.run(make_planner(pool, f"conductor:{taught / 'planner'}").propose(request("What is 17 * 23?", pool)))
+
+
+def test_a_plan_that_asks_who_is_not_here_is_faulty(taught, monkeypatch):
+    monkeypatch.setattr("conductor_plugin.planners.named.default_folder", lambda: taught / "planner")
+    pool = with_planner(POOL.workers[1], names=("sums", "words"))
+    asked = request("What is 17 * 23?", pool)
+    proposal = asyncio.run(make_planner(pool).propose(asked))
+    assert (proposal.plan, proposal.fault.code) == (None, "bad_model_id")
+    assert proposal.fault.message == "the plan asks sums, which is not in this pool"
+    pool = with_planner(NUMBER, names=("more",))
+    with pytest.raises(InputError, match="not with more as set here") as caught:
+        asyncio.run(make_planner(pool).propose(request("What is 17 * 23?", pool)))
+    assert caught.value.code == "planner_pool"
+    pool = with_planner(NUMBER, names=("sums",))
+    with pytest.raises(InputError, match="none of these is here"):
+        asyncio.run(make_planner(pool).propose(request("What is 17 * 23?", pool)))
 
 
 def test_attempts_after_a_fault_are_drawn_by_seed(noise):

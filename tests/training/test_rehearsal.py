@@ -1,0 +1,74 @@
+"""What is rehearsed of the cold start: the tokens that a stage is not about, of plans that a resume draws again."""
+
+from random import Random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from tests.training import world  # noqa: E402
+from tests.training.test_cold_start import config  # noqa: E402
+from training.cold_start import Examples, cold_start  # noqa: E402
+from training.grpo import train, training_pool  # noqa: E402
+from training.rehearsal import Rehearsal  # noqa: E402
+
+pytestmark = pytest.mark.local
+PLAN = 'model_id = [1, 0]\nsubtasks = ["", "Go on."]\naccess_list = [[], [0]]'
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """A cold start, its settings, and the model and tokenizer in it."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = tmp_path_factory.mktemp("start")
+    settings = config(world.pool_file(folder), rules={"max_steps": 2})
+    place = cold_start(settings, training_pool(settings), list(world.QUESTIONS.values()), folder / "cold")
+    return settings, place, AutoModelForCausalLM.from_pretrained(place), AutoTokenizer.from_pretrained(place)
+
+
+def rehearsal(settings, kept):
+    return Rehearsal(Examples(settings, training_pool(settings), list(world.QUESTIONS.values()), Random()), kept)
+
+
+@pytest.mark.parametrize(
+    ("kept", "texts"),
+    [
+        ("length", [", ", "]\nsubtasks = ["]),
+        ("all but the first worker", ["model_id = [", ", ", "0", "]\nsubtasks = ["]),
+    ],
+)
+def test_which_tokens_are_rehearsed(start, kept, texts):
+    settings, _, _, tokenizer = start
+    ids = torch.tensor([tokenizer(PLAN)["input_ids"]])
+    [chosen] = rehearsal(settings, kept).chosen(ids, tokenizer)
+    found = [tokenizer.decode([token]) for token, is_chosen in zip(ids[0], chosen, strict=True) if is_chosen]
+    assert found[: len(texts)] == texts
+    assert len(found) == (2 if kept == "length" else ids.shape[1] - 1)
+
+
+def test_the_plans_of_an_iteration_are_the_same_again(start):
+    settings, _, model, tokenizer = start
+    losses = [rehearsal(settings, "length").loss(model, tokenizer, i).item() for i in (0, 1, 0)]
+    assert losses[0] == losses[2] != losses[1]
+
+
+@pytest.mark.parametrize("kept", ["length", None])
+def test_a_run_rehearses_where_rewards_say_nothing(start, tmp_path, kept):
+    """All plans are wrong alike, so that no weight would change."""
+    from safetensors.torch import load_file
+
+    settings, place, _, _ = start
+    finished = train(
+        settings,
+        tmp_path / "run",
+        start=place,
+        questions=world.QUESTIONS,
+        grader=world.Exact,
+        sampler=world.Canned(world.completion(1)),
+        rehearsal=kept and rehearsal(settings, kept),
+    )
+    before, after = (load_file(folder / "model.safetensors") for folder in (place, tmp_path / "run" / "model"))
+    assert finished.status == "finished"
+    assert all(torch.equal(before[name], after[name]) for name in before) is (kept is None)

@@ -1,0 +1,63 @@
+"""What the proof on two cores trained, as the folder that the package brings: ONNX, tokenizer, families, model card."""
+
+from pathlib import Path
+
+from conductor_plugin.benchmarks import reasoning_gym
+from conductor_plugin.planners.known import Known
+from conductor_plugin.planners.manifest import TrainedRules
+from conductor_plugin.pool import Pool
+from training.config import TrainConfig
+from training.export import export
+from training.families import TRAINED, questions
+from training.items import WORDINGS
+from training.known import fit_known
+
+TRIED = 24
+"""Held-out questions that the export must plan as torch does."""
+WORDED = 60
+"""Questions of each family from which its wording is learnt."""
+LIMITS = (
+    "It plans what these families ask, in words like theirs, and was measured on no other questions. Its instructions "
+    "to workers are four fixed phrases. A question of three parts gets two steps: training has none of three."
+)
+
+
+def ship(config: TrainConfig, model: Path, folder: Path, pool: Pool, run: str, figures: str) -> Path:
+    """Export the model to the folder, which is given back; one that is there already is left as it is.
+
+    InputError as `export`.
+    """
+    if folder.exists():
+        return folder
+    asked = [question.text for question in questions("held-out", TRIED // len(TRAINED))]
+    export(
+        model,
+        folder,
+        pool=pool,
+        questions=asked,
+        run=run,
+        prompt=config.prompt,
+        rules=TrainedRules.model_validate(config.rules.model_dump()),
+        max_tokens=config.grpo.max_completion_tokens,
+        families=known_families(),
+        card={
+            "data": "Items of reasoning-gym in three wordings, alone and in chains of two (`training/families.py`).",
+            "recipe": "`make learn`: a tokenizer and a Llama from nothing, a cold start on the format alone, and GRPO "
+            "on the grades of whole workflows in three stages (`training/README.md`).",
+            "figures": figures,
+            "limits": LIMITS,
+        },
+    )
+    return folder
+
+
+def known_families() -> Known:
+    """The families that training sees, by their wording; strangers are reasoning-gym's families of other items."""
+    inside = {family.name: [question.text for question in questions("train", WORDED, [family])] for family in TRAINED}
+    items = {f"rg:{item}" for item in WORDINGS}
+    strangers = {
+        name: [question.text for question in reasoning_gym.load(name, limit=4)]
+        for name in reasoning_gym.families()
+        if name not in items
+    }
+    return fit_known(inside, strangers)
