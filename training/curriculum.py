@@ -3,7 +3,8 @@
 All at once, a plan's length settles before the plan depends on the question at all, on one step for every question or
 on three (training/README.md, runs d1 to d10). So length is kept out of it until the end: first plans may have one step,
 then plans of one length are compared with each other alone (`advantage`), and only then is everything open. What the
-first two stages are not about is rehearsed as the cold start had it (`rehearsal`).
+first two stages are not about is rehearsed as the cold start had it (`rehearsal`); the third rehearses lengths a
+little, so that they come to depend on the question before one of them has won.
 """
 
 import time
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import ConductorError
@@ -31,8 +32,9 @@ class Stage:
     """A share of the iterations, on questions of one subject (None: all).
 
     `max_steps` is less than the configuration's where it is given; with `by_length` plans of one length are compared;
-    what is `kept` of the cold start is rehearsed. Only the `first` has to write valid plans of every length: later on,
-    lengths that nobody needs are forgotten.
+    what is `kept` of the cold start is rehearsed with this `weight`. With `rollouts` a question, an iteration has as
+    many completions as it would have, of more or fewer questions. Only the `first` has to write valid plans of every length:
+    later on, lengths that nobody needs are forgotten.
     """
 
     name: str
@@ -43,12 +45,15 @@ class Stage:
     schedule: Literal["constant", "cosine"] = "constant"
     first: bool = False
     kept: Kept | None = None
+    weight: float = 1.0
+    rollouts: int | None = None
 
 
 STAGES = (
-    Stage("one-step", 0.2, subject="single", max_steps=1, first=True, kept="all but the first worker"),
-    Stage("chained", 0.36, subject="chained", by_length=True, kept="length"),
-    Stage("all", 0.44, schedule="cosine"),
+    Stage("one-step", 0.16, subject="single", max_steps=1, first=True, kept="all but the first worker"),
+    Stage("chained", 0.3, subject="chained", by_length=True, kept="length"),
+    Stage("lengths", 0.34, kept="length", weight=0.05, rollouts=16),
+    Stage("all", 0.2, schedule="cosine", rollouts=16),
 )
 
 
@@ -72,7 +77,7 @@ def taught(
     for stage in stages:
         chosen = [question for question in asked if stage.subject in (None, question.subject)]
         examples = Examples(config, training_pool(config), asked, Random())
-        rehearsal = Rehearsal(examples, stage.kept) if stage.kept else None
+        rehearsal = Rehearsal(examples, stage.kept, stage.weight) if stage.kept else None
         done = train_once(configured(config, stage), start, home / stage.name, chosen, grader, say, rehearsal)
         say(f"{stage.name}: {done.status} after {done.step} iterations {done.reason}")
         if done.status != "finished":
@@ -90,7 +95,10 @@ def configured(config: TrainConfig, stage: Stage) -> TrainConfig:
     """The configuration of a stage."""
     iterations = max(1, round(stage.share * config.grpo.iterations))
     by_length = iterations if stage.by_length else 0
-    grpo = {"iterations": iterations, "by_length": by_length, "schedule": stage.schedule}
+    grpo: dict[str, Any] = {"iterations": iterations, "by_length": by_length, "schedule": stage.schedule}
+    if stage.rollouts:
+        questions = config.grpo.questions * config.grpo.rollouts // stage.rollouts
+        grpo |= {"questions": questions, "rollouts": stage.rollouts}
     return config.model_copy(
         update={
             "grpo": config.grpo.model_copy(update=grpo),
