@@ -33,8 +33,8 @@ class Stage:
 
     `max_steps` is less than the configuration's where it is given; with `by_length` plans of one length are compared;
     what is `kept` of the cold start is rehearsed with this `weight`. With `rollouts` a question, an iteration has as
-    many completions as it would have, of more or fewer questions. Only the `first` has to write valid plans of every length:
-    later on, lengths that nobody needs are forgotten.
+    many completions as it would have, of more or fewer questions. Only the `first` has to write valid plans of every
+    length: later on, lengths that nobody needs are forgotten.
     """
 
     name: str

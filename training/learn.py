@@ -78,9 +78,9 @@ def learn(config: TrainConfig, folder: Path, seed: int, say: Say) -> list[Row]:
     model = taught(config, home / "cold-start", home, questions("train", EACH["train"]), TextGrader, say)
     test = questions("test", EACH["test"], FAMILIES)
     systems = [
-        _system(LEARNED, config, pool, model, test, temperature=0),
-        _system(SAMPLED, config, pool, model, test, temperature=1, seed=seed),
-        _system(COLD, config, pool, home / "cold-start", test, temperature=1, seed=seed),
+        system_of(LEARNED, config, pool, model, test, temperature=0),
+        system_of(SAMPLED, config, pool, model, test, temperature=1, seed=seed),
+        system_of(COLD, config, pool, home / "cold-start", test, temperature=1, seed=seed),
         by_lot(test, pool, config.rules.max_steps, seed),
     ]
     rows = [row.model_copy(update={"repeat": seed}) for row in answered(systems, test, store)]
@@ -95,7 +95,9 @@ def best_seed(config: TrainConfig, folder: Path, seeds: int, say: Say) -> int:
     shares = [
         share_right(
             answered(
-                [_system(LEARNED, config, pool, model_of(folder / f"seed-{seed}"), asked, temperature=0)], asked, store
+                [system_of(LEARNED, config, pool, model_of(folder / f"seed-{seed}"), asked, temperature=0)],
+                asked,
+                store,
             )
         )
         for seed in range(seeds)
@@ -119,7 +121,7 @@ def check_head_start(config: TrainConfig, pool: Pool, model: Path, store: Store,
     """HeadStart `head_start` unless the sampled cold start is as good as plans by lot, on held-out questions."""
     asked = questions("held-out", EACH["held-out"])
     systems = [
-        _system(COLD, config, pool, model, asked, temperature=1),
+        system_of(COLD, config, pool, model, asked, temperature=1),
         by_lot(asked, pool, config.rules.max_steps, config.grpo.seed),
     ]
     rows = answered(systems, asked, store)
@@ -173,7 +175,7 @@ def completions(
     return texts
 
 
-def _system(
+def system_of(
     name: str,
     config: TrainConfig,
     pool: Pool,
@@ -205,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2, help="1 where others use the cores too")
     given = parser.parse_args(arguments)
-    _use_threads(given.threads)
+    use_threads(given.threads)
     config = load_config(given.config)
     given.folder.mkdir(parents=True, exist_ok=True)
     rows = [row for seed in range(given.seeds) for row in learn(config, given.folder, seed, _say)]
@@ -225,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _say(f"exported; use it with --planner conductor:{planner} --pool {config.pool}")
 
 
-def _use_threads(count: int) -> None:
+def use_threads(count: int) -> None:
     """Threads spin while they wait for each other: two of them are slower than one on cores that are busy."""
     import torch
 

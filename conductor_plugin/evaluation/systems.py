@@ -36,7 +36,7 @@ def _all(pool: Pool) -> list[str]:
     talkers = [worker.name for worker in pool.workers if worker.kind in TALKERS]
     several = [f"{kind}:{name}" for kind in ("context5", "reflection", "consensus") for name in talkers]
     templates = [f"template:{name}" for name in template_names() if _fits(pool, name)]
-    own = ["planner"] if pool.planner and pool.planner.kind == "prompted" else []
+    own = ["planner"] if pool.planner and pool.planner.kind != "template" else []
     untrained = ["moa", "rules", "random", "masrouter", "trinity"]
     return [*(f"single:{name}" for name in workers), *several, *untrained, *templates, *own]
 

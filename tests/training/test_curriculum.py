@@ -1,0 +1,83 @@
+"""The stages: what each is about, that one starts where the one before ended, and what an early end says."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from conductor_plugin.benchmarks.question import Question
+from training import curriculum
+from training.adaptive import parts
+from training.config import load_config
+from training.curriculum import STAGES, Stage, Unfinished, configured, model_of, taught
+from training.families import world_pool
+from training.grpo import Finished
+
+CONFIG = load_config("two-cores")
+QUESTIONS = [
+    Question(id=f"{subject}/{i}", benchmark=subject, text=f"{subject} {i}", gold="1", grader="text", subject=subject)
+    for subject in ("single", "chained")
+    for i in range(3)
+]
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What `grpo.train` is asked for; it ends as `runs.ends` says."""
+
+    class Runs(list):
+        ends = "finished"
+
+    made = Runs()
+
+    def train(config, folder, **options):
+        made.append((config, folder, options))
+        return Finished(status=made.ends, step=config.grpo.iterations, reason="as told")
+
+    monkeypatch.setattr(curriculum, "train", train)
+    return made
+
+
+def test_the_stages_share_the_iterations():
+    assert sum(stage.share for stage in STAGES) == pytest.approx(1)
+    iterations = [configured(CONFIG, stage).grpo.iterations for stage in STAGES]
+    assert sum(iterations) == CONFIG.grpo.iterations
+    assert [stage.first for stage in STAGES] == [True, False, False, False]
+
+
+def test_each_stage_is_about_one_thing():
+    one_step, chained, lengths, everything = (configured(CONFIG, stage) for stage in STAGES)
+    assert one_step.rules.max_steps == 1
+    assert {config.rules.max_steps for config in (chained, lengths, everything)} == {CONFIG.rules.max_steps}
+    assert (chained.grpo.by_length, lengths.grpo.by_length) == (chained.grpo.iterations, 0)
+    assert [config.gate.refuse for config in (one_step, chained, lengths, everything)] == [True, False, False, False]
+    sizes = {config.grpo.questions * config.grpo.rollouts for config in (one_step, chained, lengths, everything)}
+    assert sizes == {CONFIG.grpo.questions * CONFIG.grpo.rollouts}
+
+
+def test_a_stage_starts_where_the_one_before_ended(runs):
+    home = Path("runs")
+    model = taught(CONFIG, Path("cold"), home, QUESTIONS, lambda: None, lambda sentence: None)
+    assert model == model_of(home) == home / "all" / "model"
+    starts = [options["start"] for _, _, options in runs]
+    assert starts == [Path("cold"), *(home / stage.name / "model" for stage in STAGES[:-1])]
+    subjects = [{q.subject for q in options["questions"].values()} for _, _, options in runs]
+    assert subjects == [{"single"}, {"chained"}, {"single", "chained"}, {"single", "chained"}]
+    kept = [options["rehearsal"] and options["rehearsal"].kept for _, _, options in runs]
+    assert kept == ["all but the first worker", "length", "length", None]
+
+
+def test_a_stage_that_is_paused_ends_it(runs):
+    runs.ends = "paused"
+    with pytest.raises(Unfinished, match="the stage only ended early: as told") as caught:
+        taught(CONFIG, Path("cold"), Path("runs"), QUESTIONS, lambda: None, print, [Stage("only", 1.0), *STAGES])
+    assert (caught.value.code, len(runs)) == ("paused", 1)
+
+
+def test_the_parts_of_a_pool():
+    names = [tuple(worker.name for worker in part.workers) for part in parts(world_pool())]
+    assert len(names) == len(set(names)) == 11
+    assert names[0] == ("calculator", "number")
+    assert names[-1] == ("calculator", "number", "text", "smollm2")

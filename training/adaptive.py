@@ -1,0 +1,98 @@
+"""What training on random subsets of the pool is worth: `python -m training.adaptive`, after `make learn`.
+
+From a seed's model, GRPO goes on with a random part of the pool for each question, renumbered as at inference. Both
+models then plan the same test questions for every part of the pool. Neither is told who is in it: a planner that is
+blind can tell a part by its size alone, so that it has to make plans that are right for most parts of that size.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from pathlib import Path
+
+from conductor_plugin.benchmarks.question import Question
+from conductor_plugin.evaluation.statistics import SINGLE
+from conductor_plugin.evaluation.store import Store
+from conductor_plugin.evaluation.systems import make_systems
+from conductor_plugin.pool import Pool
+from training.config import Subsets, TrainConfig, load_config
+from training.curriculum import model_of, train_once
+from training.families import questions
+from training.grpo import training_pool
+from training.learn import TextGrader, answered, seeded, system_of, use_threads
+from training.tables import share_right
+
+EACH = 4
+"""Test questions of each family, for every part of the pool."""
+SMALLEST = 2
+
+
+def adapted(config: TrainConfig, start: Path, folder: Path, iterations: int, say: Callable[[str], None]) -> Path:
+    """The model after so many iterations on random parts of the pool."""
+    grpo = {"iterations": iterations, "questions": 16, "rollouts": 16, "schedule": "cosine"}
+    size = len(training_pool(config).workers)
+    settings = config.model_copy(
+        update={
+            "grpo": config.grpo.model_copy(update=grpo),
+            "gate": config.gate.model_copy(update={"refuse": False}),
+            "subsets": Subsets(smallest=SMALLEST, largest=size),
+        }
+    )
+    done = train_once(settings, start, folder, questions("train", 200), TextGrader, say)
+    say(f"adaptive: {done.status} after {done.step} iterations {done.reason}")
+    return folder / "model"
+
+
+def parts(pool: Pool) -> list[Pool]:
+    """Every part of the pool of at least two workers, the smallest first, the whole last."""
+    return [
+        pool.of(chosen)
+        for size in range(SMALLEST, len(pool.workers) + 1)
+        for chosen in combinations(pool.workers, size)
+    ]
+
+
+def lines(
+    config: TrainConfig, models: dict[str, Path], asked: Sequence[Question], store: Store
+) -> list[tuple[str, dict[str, float]]]:
+    """For each part of the pool: the share that each model's plans, and the best single worker, get right."""
+    found = []
+    for part in parts(training_pool(config)):
+        names = [worker.name for worker in part.workers]
+        shares = {
+            name: share_right(answered([system_of(name, config, part, model, asked, temperature=0)], asked, store))
+            for name, model in models.items()
+        }
+        singles = answered(make_systems(part, [f"{SINGLE}{name}" for name in names]), asked, store)
+        shares["best single worker"] = max(
+            share_right(row for row in singles if row.system == f"{SINGLE}{name}") for name in names
+        )
+        found.append((", ".join(names), shares))
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """`python -m training.adaptive`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=Path("runs/two-cores"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--iterations", type=int, default=80)
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args(arguments)
+    use_threads(given.threads)
+    config = seeded(load_config("two-cores"), given.seed)
+    home = given.folder / f"seed-{given.seed}"
+    models = {"never saw parts": model_of(home)}
+    models["trained on parts"] = adapted(config, models["never saw parts"], home / "adaptive", given.iterations, print)
+    store = Store(f"sqlite:///{given.folder / 'answers.sqlite'}")
+    found = lines(config, models, questions("test", EACH), store)
+    columns = list(found[0][1])
+    print(f"| pool | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+    for names, shares in found:
+        print(f"| {names} | {' | '.join(f'{shares[column]:.3f}' for column in columns)} |")
+    means = [sum(shares[column] for _, shares in found[:-1]) / (len(found) - 1) for column in columns]
+    print(f"| mean of the parts | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""What the price of a call does to plans: `python -m training.costs`, after `make learn`.
+
+The stages in which a seed learns lengths are run again with other weights of the cost term, from the same model. The
+table and `costs.png` have accuracy against calls on held-out questions, of greedy plans.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from conductor_plugin.evaluation.statistics import mean_of
+from conductor_plugin.evaluation.store import Store
+from training.config import TrainConfig, load_config
+from training.curriculum import STAGES, taught
+from training.families import questions
+from training.grpo import training_pool
+from training.learn import TextGrader, answered, seeded, system_of, use_threads
+from training.tables import share_right
+
+WEIGHTS = (0.0, 0.05, 0.2)
+FREE = 2
+"""How many stages come before lengths are learnt."""
+EACH = 6
+"""Held-out questions of each family."""
+
+Point = tuple[float, float, float]
+
+
+def point(config: TrainConfig, weight: float, home: Path, store: Store) -> Point:
+    """(weight, calls a question, share right) of what is learnt with that weight of a call."""
+    settings = config.model_copy(update={"reward": config.reward.model_copy(update={"call_weight": weight})})
+    start, asked = home / STAGES[FREE - 1].name / "model", questions("train", 200)
+    model = taught(settings, start, home / f"call-weight-{weight:g}", asked, TextGrader, print, STAGES[FREE:])
+    held_out = questions("held-out", EACH)
+    system = system_of(f"a call costs {weight:g}", settings, training_pool(settings), model, held_out, temperature=0)
+    rows = answered([system], held_out, store)
+    return weight, mean_of(rows, "calls") or 0.0, share_right(rows)
+
+
+def plot(points: Sequence[Point], path: Path) -> None:
+    """Accuracy against calls, a point for each weight."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 3.5), layout="constrained")
+    axes = figure.subplots()
+    for weight, calls, right in points:
+        axes.scatter(calls, right)
+        axes.annotate(f"{weight:g} a call", (calls, right), textcoords="offset points", xytext=(6, 4))
+    axes.set_xlabel("calls a question")
+    axes.set_ylabel("share of held-out questions right")
+    axes.set_ylim(0, 1.05)
+    figure.savefig(path, dpi=110)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """`python -m training.costs`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=Path("runs/two-cores"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args(arguments)
+    use_threads(given.threads)
+    config = seeded(load_config("two-cores"), given.seed)
+    store = Store(f"sqlite:///{given.folder / 'answers.sqlite'}")
+    home = given.folder / f"seed-{given.seed}"
+    points = [point(config, weight, home, store) for weight in WEIGHTS]
+    print("| a call costs | calls | right |\n|---|---|---|")
+    for weight, calls, right in points:
+        print(f"| {weight:g} | {calls:.2f} | {right:.3f} |")
+    plot(points, given.folder / "costs.png")
+
+
+if __name__ == "__main__":
+    main()
