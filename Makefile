@@ -46,7 +46,7 @@ learn: $(TEST)
 	.venv-test/bin/python -m training.learn --seeds $(or $(SEEDS),1)
 
 test: $(CORE) $(TEST)
-	CONDUCTOR_TEST_ALL=1 .venv-test/bin/python -m pytest --cov --cov-report=term:skip-covered
+	CONDUCTOR_TEST_ALL=1 .venv-test/bin/python -m pytest --cov --cov-report=term:skip-covered --durations=25
 
 lint: $(TEST)
 	.venv-test/bin/ruff check .
