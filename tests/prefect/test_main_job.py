@@ -1,5 +1,7 @@
-"""The main job as the README gives it: `make answer`, in the core environment, and twenty unlike questions."""
+"""The main job as the README gives it: `make answer`, in the core environment; what the Conductor that comes with the
+package plans and what it does not; and twenty unlike questions for the template."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -49,24 +51,63 @@ def environment(home, **more):
     }
 
 
-def test_twenty_unlike_questions(prefect_sqlite, tmp_path):
-    """The command behind `make answer`, each question in a process of its own, on one server to save its start."""
+# Those that training had or might have had, and in chains; then those that it had not.
+PLANNED = [
+    ("What is the greatest common divisor of 462 and 1071?", "21", ["number"]),
+    ("Calculate 17 * 23 + 4.", "395", ["calculator"]),
+    ('Reverse the word "conductor".', "rotcudnoc", ["text"]),
+    ("Compute the gcd of 462 and 1071. Then multiply the result by 12.", "252", ["number", "calculator"]),
+    (
+        'How many "r" are in "strawberry fields forever"? Then find the least common multiple of the result and 14.',
+        "70",
+        ["text", "number"],
+    ),
+]
+OUTSIDE = ["What is the capital of France?", "Is 7919 a prime number?", "Écris un poème sur la mer. 🌊"]
 
-    def ask(item):
-        i, (question, _) = item
-        command = [BIN / "conductor", "answer", question, "--exclude", "local", "--json"]
-        if BIN == CORE:
-            del command[3:5]  # there is no local worker in the core environment
+
+@pytest.fixture
+def ask(prefect_sqlite, tmp_path):
+    """The command behind `make answer`, each question in a process of its own, on one server to save its start."""
+    homes = itertools.count()
+
+    def ask(question, *options):
+        # There is no local worker in the core environment.
+        without = [] if BIN == CORE else ["--exclude", "local"]
         return subprocess.run(
-            command,
+            [BIN / "conductor", "answer", question, *without, *options, "--json"],
             capture_output=True,
             text=True,
             timeout=120,
-            env=environment(tmp_path / str(i), PREFECT_API_URL=prefect_sqlite),
+            env=environment(tmp_path / str(next(homes)), PREFECT_API_URL=prefect_sqlite),
         )
 
-    with ThreadPoolExecutor(2) as threads:
-        runs = list(threads.map(ask, enumerate(QUESTIONS)))
+    def ask_all(questions, *options):
+        with ThreadPoolExecutor(2) as threads:
+            return list(threads.map(lambda question: ask(question, *options), questions))
+
+    return ask_all
+
+
+def test_the_conductor_plans_what_it_learnt(ask):
+    for (question, expected, workers), run in zip(PLANNED, ask([q for q, *_ in PLANNED]), strict=True):
+        assert run.returncode == 0, (question, run.stderr)
+        record = json.loads(run.stdout)
+        assert (record["answer"], record["planner"]["name"]) == (expected, "conductor"), question
+        assert [step["worker"] for step in record["rounds"][0]["steps"]] == workers, question
+
+
+def test_the_conductor_says_what_it_did_not_learn(ask):
+    for question, run in zip(OUTSIDE, ask(OUTSIDE), strict=True):
+        record = json.loads(run.stdout)
+        assert (run.returncode, record["error"]["code"], record["usage"]["calls"]) == (4, "question_outside", 0), (
+            question
+        )
+        assert all(way in record["error"]["message"] for way in ("key", "local endpoint", "--planner template:first-answer"))
+
+
+def test_twenty_unlike_questions(ask):
+    runs = ask([question for question, _ in QUESTIONS], "--planner", "template:first-answer")
     for (question, expected), run in zip(QUESTIONS, runs, strict=True):
         assert run.returncode == 0, (question, run.stderr)
         record = json.loads(run.stdout)
@@ -79,7 +120,7 @@ def test_make_answer_without_a_server(tmp_path):
     """As typed by a newcomer: quotes and dollars arrive as they are, and Prefect starts by itself."""
     question = "Reverse the string 'a$5 `x` \"q\"'"
     run = subprocess.run(
-        ["make", "--no-print-directory", "answer", f"Q={question}"],
+        ["make", "--no-print-directory", "answer", f"Q={question}", "PLANNER=template:first-answer"],
         cwd=ROOT,
         capture_output=True,
         text=True,

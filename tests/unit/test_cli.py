@@ -83,7 +83,7 @@ def test_a_bad_plan_is_exit_2_with_its_code(capsys, write, text, code, command):
         (["answer", "q", "--label", "secret"], "label_unknown"),
         (["answer", "q", "--max-steps", "many"], "bad_option"),
         (["answer", "-", "--plan", "-"], "bad_option"),
-        (["plan", "q", "--only", "calculator"], "template_no_worker"),
+        (["plan", "q", "--only", "calculator", "--planner", "template:first-answer"], "template_no_worker"),
         (["show", "nonsense"], "bad_run_id"),
         (["nope"], "bad_option"),
     ],
@@ -113,11 +113,12 @@ def test_an_unset_key_is_named_before_anything_starts(capsys, write, monkeypatch
 
 
 def test_plan_shows_lists_and_drawing_without_running(capsys):
-    code, out, _ = run(capsys, "plan", "anything", "--exclude", "local", "--exclude", "sandboxed")
+    options = ["--exclude", "local", "--exclude", "sandboxed", "--planner", "template:first-answer"]
+    code, out, _ = run(capsys, "plan", "anything", *options)
     assert code == 0
     assert "access_list = [[], [], [], 'all']" in out
     assert "3 · text" in out
-    code, out, _ = run(capsys, "plan", "anything", "--exclude", "local", "--exclude", "sandboxed", "--json")
+    code, out, _ = run(capsys, "plan", "anything", *options, "--json")
     record = json.loads(out)
     assert (record["levels"], record["pruned"], record["planner"]["name"]) == (
         [[0, 1, 2], [3]],

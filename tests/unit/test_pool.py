@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from conductor_plugin.errors import PoolError
+from conductor_plugin.planners.default_conductor import SHIPPED
+from conductor_plugin.planners.manifest import read_manifest
 from conductor_plugin.pool import EMBEDDED_POOL, Pool, load_pool, pool_from
 from conductor_plugin.sandbox.probe import Backend
 from tests.unit.strategies import make_pool, one_worker
@@ -52,6 +54,27 @@ def test_the_embedded_pool() -> None:
     assert [worker.name for worker in pool.workers][:3] == ["calculator", "number", "text"]
     assert all(worker.kind != "llm" and worker.describe for worker in pool.workers)
     assert [worker["name"] for worker in yaml.safe_load(EMBEDDED_POOL.read_text())["workers"]][-1] == "smollm2"
+
+
+def test_the_embedded_pools_planner_was_trained_on_workers_as_they_are_there() -> None:
+    pool, manifest = load_pool(), read_manifest(SHIPPED)
+    assert pool.planner is not None
+    for name in pool.planner.workers:
+        assert pool.worker(name).fingerprint in manifest.pool.workers
+
+
+@pytest.mark.parametrize(
+    ("planner", "code"),
+    [
+        ("{kind: conductor, workers: [a, b]}", "pool_unknown_worker"),
+        ("{kind: template, name: solve, workers: [a]}", "pool_bad_value"),
+    ],
+)
+def test_the_workers_of_a_planner(tmp_path: Path, planner: str, code: str) -> None:
+    (tmp_path / "pool.yaml").write_text(f"planner: {planner}\nworkers: [{{name: a, kind: number}}]")
+    with pytest.raises(PoolError) as caught:
+        load_pool(tmp_path / "pool.yaml")
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize("safe", [True, False])
