@@ -16,6 +16,7 @@ from conductor_plugin.graph import CallStep
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import render_plan
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
+from conductor_plugin.planners.rules import RuleRouter
 from conductor_plugin.pool import Pool
 from training.cold_start import random_plan
 
@@ -73,7 +74,8 @@ def baselines(pool: Pool) -> list[System]:
     """Every system that learns nothing: single workers, the rule router, 5x reflection and consensus, mixtures."""
     names = [worker.name for worker in pool.workers]
     fives = [f"{kind}:{name}" for kind in ("reflection", "consensus") for name in names]
-    systems = make_systems(pool, [*(f"single:{name}" for name in names), f"rules:{RULES}", "random", *fives, "moa"])
+    systems = make_systems(pool, [*(f"single:{name}" for name in names), "random", *fives, "moa"])
+    systems.append(System(f"rules:{RULES.stem}", RuleRouter(rules=str(RULES)), pool))
     merger = next((i for i, worker in enumerate(pool.workers) if worker.kind == "text"), 0)
     mixtures = [OrderedMixture(order=order, merger=merger) for order in permutations(range(len(names)))]
     return [*systems, *(System(mixture.name, mixture, pool) for mixture in mixtures)]

@@ -21,7 +21,7 @@ def write_report(learned: Sequence[Row], baselines: Sequence[Row], folder: Path,
     found = gaps([*learned, *baselines], rivals)
     text = "\n\n".join(
         [
-            f"# Learnt on two cores, {seeds} seeds",
+            f"### Learnt on two cores, seeds {', '.join(map(str, range(seeds)))}",
             in_markdown([*shown, *mixtures]),
             "The two mixtures are the best and the worst of all orders of the workers, judged on these questions.",
             *(f"{LEARNED} - {g.over}, {g.on}: {g.mean:+.3f} [{g.low:+.3f}, {g.high:+.3f}]" for g in found),
