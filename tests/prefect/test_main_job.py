@@ -63,6 +63,7 @@ PLANNED = [
         ["text", "number"],
     ),
 ]
+WAYS_ON = ("key", "local endpoint", "--planner template:first-answer")
 OUTSIDE = ["What is the capital of France?", "Is 7919 a prime number?", "Écris un poème sur la mer. 🌊"]
 
 
@@ -103,7 +104,7 @@ def test_the_conductor_says_what_it_did_not_learn(ask):
         assert (run.returncode, record["error"]["code"], record["usage"]["calls"]) == (4, "question_outside", 0), (
             question
         )
-        assert all(way in record["error"]["message"] for way in ("key", "local endpoint", "--planner template:first-answer"))
+        assert all(way in record["error"]["message"] for way in WAYS_ON)
 
 
 def test_twenty_unlike_questions(ask):
