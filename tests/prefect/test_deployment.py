@@ -67,7 +67,7 @@ def test_the_readmes_commands(shell, tmp_path):
             process.terminate()
             process.wait(30)
     assert (receipt["answer"], receipt["status"], receipt["flow_run_id"]) == ("391", "completed", run_id)
-    assert [step["worker"] for step in receipt["rounds"][0]["steps"]][:3] == ["calculator", "number", "text"]
+    assert [step["worker"] for step in receipt["rounds"][0]["steps"]] == ["calculator"]
     assert "391" in shell("conductor", "show", run_id).stdout
 
 
