@@ -30,7 +30,7 @@ from conductor_plugin.planners.known import Known
 from conductor_plugin.planners.manifest import TrainedRules, read_manifest
 from conductor_plugin.planners.named import conductor_in
 from conductor_plugin.planners.template import TemplatePlanner, fill, load_template
-from conductor_plugin.planners.trained_conductor import check_pool
+from conductor_plugin.planners.trained_conductor import places_in
 from conductor_plugin.pool import Pool
 from conductor_plugin.worker_spec import digest
 from training.config import TrainConfig, load_config
@@ -192,13 +192,13 @@ def _known(config: TrainConfig) -> Known | None:
 
 def current_planner(pool: Pool) -> Planner:
     """What a candidate would replace: the default Conductor if it fits the pool, else the pool's template, or solve."""
+    spec = pool.planner
+    workers = spec.workers if spec else ()
     try:
-        manifest = read_manifest(default_folder())
-        check_pool(manifest.pool, pool, "the default", subsets=manifest.subsets)
-        return conductor_in()
+        places_in(pool, read_manifest(default_folder()), workers, "the default")
+        return conductor_in(workers=workers)
     except InputError:
         pass
-    spec = pool.planner
     name = spec.name if spec and spec.kind == "template" and spec.name else DEFAULT_TEMPLATE
     try:
         fill(load_template(name), pool, name)

@@ -76,7 +76,7 @@ class TrainedConductor(Frozen):
         with _LOADING:
             model = _loaded(self.model)
         manifest = model.manifest
-        places = self._places(manifest.pool, request.pool, subsets=manifest.subsets)
+        places = places_in(request.pool, manifest, self.workers, self.name)
         check_request(manifest, None if self.any_question else model.known, request, self.name)
         trained = as_trained(request, manifest, len(places))
         prompt = model.decoder.prompt(manifest.prompt.build(trained))
@@ -98,21 +98,6 @@ class TrainedConductor(Frozen):
         tokens = {"prompt_tokens": len(prompt), "completion_tokens": len(made)}
         return proposal.model_copy(update={"calls": 1, **tokens})
 
-    def _places(self, trained: TrainedPool, pool: Pool, *, subsets: bool) -> "Places":
-        """Where in the pool the workers are that a plan numbers. InputError `planner_pool`."""
-        if not self.workers:
-            check_pool(trained, pool, self.name, subsets=subsets)
-            return range(len(pool.workers))
-        here = {worker.fingerprint: i for i, worker in enumerate(pool.workers) if worker.name in self.workers}
-        others = [pool.workers[i].name for fingerprint, i in here.items() if fingerprint not in trained.workers]
-        if others or not here:
-            what = f"not with {', '.join(others)} as set here" if others else "and none of these is here"
-            raise InputError(
-                f"{self.name} was trained on the pool {', '.join(trained.names)}, {what}; {WAYS_ON}",
-                code="planner_pool",
-            )
-        return [here.get(fingerprint) for fingerprint in trained.workers]
-
 
 # Several threads that ask at once load the model once.
 _LOADING = Lock()
@@ -125,6 +110,25 @@ def _loaded(saved: Saved) -> TrainedModel:
 
 Places = Sequence[int | None]
 """For each number that a plan may use, the worker's number in the pool; None where the pool lacks it."""
+
+
+def places_in(pool: Pool, manifest: Manifest, workers: Sequence[str], name: str) -> Places:
+    """Where in the pool the workers are that a plan of `name` numbers; with `workers`, those of these names alone.
+
+    InputError `planner_pool` unless the pool is that of the training, or the named ones are of it.
+    """
+    trained = manifest.pool
+    if not workers:
+        check_pool(trained, pool, name, subsets=manifest.subsets)
+        return range(len(pool.workers))
+    here = {worker.fingerprint: i for i, worker in enumerate(pool.workers) if worker.name in workers}
+    others = [pool.workers[i].name for fingerprint, i in here.items() if fingerprint not in trained.workers]
+    if others or not here:
+        what = f"not with {', '.join(others)} as set here" if others else "and none of these is here"
+        raise InputError(
+            f"{name} was trained on the pool {', '.join(trained.names)}, {what}; {WAYS_ON}", code="planner_pool"
+        )
+    return [here.get(fingerprint) for fingerprint in trained.workers]
 
 
 def as_trained(request: PlanRequest, manifest: Manifest, workers: int) -> PlanRequest:

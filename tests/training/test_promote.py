@@ -13,9 +13,11 @@ from conductor_plugin.errors import InputError
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.planners import default_conductor, make_planner
 from conductor_plugin.planners.manifest import PromptSettings, TrainedRules
+from conductor_plugin.pool import load_pool
 from tests.training.tiny import POOL, make_checkpoint
 from training.export import export
 from training.promote import decide, promote, rollback
+from training.stages import current_planner
 
 
 def rows(right, count=100, failed=()):
@@ -133,3 +135,10 @@ def _request():
     from conductor_plugin.planners.base import PlanRequest
 
     return PlanRequest(question="x", pool=POOL, rules=PlanRules(workers=2))
+
+
+def test_what_a_candidate_would_replace():
+    """The embedded pool's own planner, which conducts a part of it; a template where the default fits no pool."""
+    current = current_planner(load_pool())
+    assert (current.name, current.workers) == ("conductor", ("calculator", "number", "text"))
+    assert current_planner(load_pool("closed")).name == "template:solve"
