@@ -1,5 +1,6 @@
 """What the proof on two cores trained, as the folder that the package brings: ONNX, tokenizer, families, model card."""
 
+import shutil
 from pathlib import Path
 
 from conductor_plugin.benchmarks import reasoning_gym
@@ -23,12 +24,8 @@ LIMITS = (
 
 
 def ship(config: TrainConfig, model: Path, folder: Path, pool: Pool, run: str, figures: str) -> Path:
-    """Export the model to the folder, which is given back; one that is there already is left as it is.
-
-    InputError as `export`.
-    """
-    if folder.exists():
-        return folder
+    """Export the model to the folder, which is given back, in the place of an earlier run's. InputError as `export`."""
+    shutil.rmtree(folder, ignore_errors=True)
     asked = [question.text for question in questions("held-out", TRIED // len(TRAINED))]
     export(
         model,
