@@ -32,14 +32,14 @@ local: $(CORE)
 # Trained on seed 1, compared on seed 0. What was answered already is in the sample store and is not asked again.
 # TRINITY has 3 generations here, 1,536 runs; the 60 of its paper would take SmolLM2 days.
 FAMILIES := gcd lcm chain_sum basic_arithmetic simple_equations count_bits letter_counting products
-BENCHMARKS := $(foreach family,$(FAMILIES),--benchmark rg:$(family)) --limit 25
-KNOWN := $(foreach family,$(FAMILIES),--benchmark rg:$(family)) --limit 10 --seed 1
+BENCHMARKS := $(foreach family,$(FAMILIES),--benchmark rg:$(family))
 BASELINES := smoothie routerdc masrouter trinity
+BOUNDED_trinity := --iterations 3
 compare: local
 	.venv/bin/$(PIP) --editable '.[evaluate,sandbox]'
-	for name in smoothie routerdc masrouter 'trinity --iterations 3'; do \
-		.venv/bin/conductor train-baseline $$name $(KNOWN) --out comparison/$${name%% *} || exit; done
-	.venv/bin/conductor evaluate $(BENCHMARKS) --concurrency 128 --system all --system smoothie-independent:comparison/smoothie \
+	$(foreach name,$(BASELINES),.venv/bin/conductor train-baseline $(name) $(BOUNDED_$(name)) \
+		$(BENCHMARKS) --limit 10 --seed 1 --out comparison/$(name) &&) true
+	.venv/bin/conductor evaluate $(BENCHMARKS) --limit 25 --concurrency 128 --system all --system smoothie-independent:comparison/smoothie \
 		$(foreach name,$(BASELINES),--system $(name):comparison/$(name)) --out comparison
 
 learn: $(TEST)

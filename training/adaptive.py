@@ -16,31 +16,28 @@ from conductor_plugin.evaluation.store import Store
 from conductor_plugin.evaluation.systems import make_systems
 from conductor_plugin.pool import Pool
 from training.config import Subsets, TrainConfig, load_config
-from training.curriculum import model_of, train_once
+from training.curriculum import Stage, model_of, taught
 from training.families import questions
 from training.grpo import training_pool
-from training.learn import TextGrader, answered, seeded, system_of, use_threads
+from training.learn import EACH, TextGrader, answered, seeded, store_in, system_of, use_threads
 from training.tables import share_right
 
-EACH = 4
+STAGE = Stage("adaptive", 1.0, schedule="cosine", rollouts=16)
+TESTED = 4
 """Test questions of each family, for every part of the pool."""
 SMALLEST = 2
 
 
-def adapted(config: TrainConfig, start: Path, folder: Path, iterations: int, say: Callable[[str], None]) -> Path:
-    """The model after so many iterations on random parts of the pool."""
-    grpo = {"iterations": iterations, "questions": 16, "rollouts": 16, "schedule": "cosine"}
+def adapted(config: TrainConfig, start: Path, home: Path, iterations: int, say: Callable[[str], None]) -> Path:
+    """The model after so many iterations on random parts of the pool. Errors: those of `taught`."""
     size = len(training_pool(config).workers)
     settings = config.model_copy(
         update={
-            "grpo": config.grpo.model_copy(update=grpo),
-            "gate": config.gate.model_copy(update={"refuse": False}),
+            "grpo": config.grpo.model_copy(update={"iterations": iterations}),
             "subsets": Subsets(smallest=SMALLEST, largest=size),
         }
     )
-    done = train_once(settings, start, folder, questions("train", 200), TextGrader, say)
-    say(f"adaptive: {done.status} after {done.step} iterations {done.reason}")
-    return folder / "model"
+    return taught(settings, start, home, questions("train", EACH["train"]), TextGrader, say, [STAGE])
 
 
 def parts(pool: Pool) -> list[Pool]:
@@ -83,9 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = seeded(load_config("two-cores"), given.seed)
     home = given.folder / f"seed-{given.seed}"
     models = {"never saw parts": model_of(home)}
-    models["trained on parts"] = adapted(config, models["never saw parts"], home / "adaptive", given.iterations, print)
-    store = Store(f"sqlite:///{given.folder / 'answers.sqlite'}")
-    found = lines(config, models, questions("test", EACH), store)
+    models["trained on parts"] = adapted(config, models["never saw parts"], home, given.iterations, print)
+    store = store_in(given.folder)
+    found = lines(config, models, questions("test", TESTED), store)
     columns = list(found[0][1])
     print(f"| pool | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for names, shares in found:

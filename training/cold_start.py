@@ -6,7 +6,7 @@ how many workers there are and how many steps a plan may have: these are drawn a
 the plans it learns to predict the questions themselves.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -72,12 +72,12 @@ def cold_start(
     if spec is None or size is None:
         raise InputError("a cold start needs cold_start and model.scratch in the configuration", code="bad_option")
     source = Random(f"cold start/{spec.seed}")
-    examples = Examples(config, pool, questions, source)
-    drawn = [examples.draw(1) for _ in questions]
+    examples = Examples(config, pool, questions)
+    drawn = [examples.draw(source, 1) for _ in questions]
     texts = [text for prompt, plans in drawn for text in (prompt, *plans)]
     tokenizer = make_tokenizer(texts, size.vocabulary, WHOLE)
     model = make_model(size, tokenizer, spec.seed)
-    _teach(model, tokenizer, examples, spec, on_step)
+    _teach(model, tokenizer, examples, source, spec, on_step)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -90,16 +90,15 @@ class Examples:
     config: TrainConfig
     pool: Pool
     questions: Sequence[Question]
-    source: Random
 
-    def draw(self, plans: int) -> tuple[str, list[str]]:
+    def draw(self, source: Random, plans: int) -> tuple[str, list[str]]:
         """A prompt and so many plans within the limits that it states."""
-        question = self.source.choice(self.questions)
-        workers = self.source.randint(min(2, len(self.pool.workers)), len(self.pool.workers))
-        steps = self.source.randint(1, self.config.rules.max_steps)
+        question = source.choice(self.questions)
+        workers = source.randint(min(2, len(self.pool.workers)), len(self.pool.workers))
+        steps = source.randint(1, self.config.rules.max_steps)
         return (
             self.prompt(question, workers, steps),
-            [render_plan(random_plan(self.source, workers, steps)) for _ in range(plans)],
+            [render_plan(random_plan(source, workers, steps)) for _ in range(plans)],
         )
 
     def prompt(self, question: Question, workers: int, steps: int) -> str:
@@ -116,6 +115,7 @@ def _teach(
     model: Any,
     tokenizer: Any,
     examples: Examples,
+    source: Random,
     spec: ColdStart,
     on_step: Callable[[int, float], None],
 ) -> None:
@@ -128,7 +128,8 @@ def _teach(
     optimizer = torch.optim.AdamW(model.parameters(), lr=spec.lr, betas=(0.9, 0.99), weight_decay=0.01)
     schedule = get_cosine_schedule_with_warmup(optimizer, int(WARM_UP * steps), steps)
     model.train()
-    for step, (ids, mask, kept) in zip(range(steps), endless(tokenizer, examples, spec.batch), strict=False):
+    for step in range(steps):
+        ids, mask, kept = batch_of(tokenizer, examples, source, spec.batch)
         log_probs, _ = shared_log_probs(model, ids, mask, kept, 1.0)
         own = mask[:, -kept:]
         loss = -(log_probs * own).sum() / own.sum()
@@ -149,17 +150,11 @@ def _read(model: Any, ids: Any, mask: Any) -> Any:
     return model(ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100)).loss
 
 
-def endless(tokenizer: Any, examples: Examples, size: int) -> Iterator[tuple[Any, Any, int]]:
-    """Batches, see `batch_of`."""
-    while True:
-        yield batch_of(tokenizer, examples, size)
-
-
-def batch_of(tokenizer: Any, examples: Examples, size: int) -> tuple[Any, Any, int]:
+def batch_of(tokenizer: Any, examples: Examples, source: Random, size: int) -> tuple[Any, Any, int]:
     """Token ids [rows, prompt + completion], their mask, and the completions' width."""
     import torch
 
-    drawn = [examples.draw(PLANS_A_PROMPT) for _ in range(size // PLANS_A_PROMPT)]
+    drawn = [examples.draw(source, PLANS_A_PROMPT) for _ in range(size // PLANS_A_PROMPT)]
     asked = [tokenizer(prompt)["input_ids"] for prompt, _ in drawn]
     told = [[tokenizer(plan)["input_ids"] + [tokenizer.eos_token_id] for plan in plans] for _, plans in drawn]
     wide, kept = max(map(len, asked)), max(len(plan) for plans in told for plan in plans)

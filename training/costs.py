@@ -14,13 +14,13 @@ from training.config import TrainConfig, load_config
 from training.curriculum import STAGES, taught
 from training.families import questions
 from training.grpo import training_pool
-from training.learn import TextGrader, answered, seeded, system_of, use_threads
+from training.learn import EACH, TextGrader, answered, seeded, store_in, system_of, use_threads
 from training.tables import share_right
 
 WEIGHTS = (0.0, 0.05, 0.2)
 FREE = 2
 """How many stages come before lengths are learnt."""
-EACH = 6
+JUDGED = 6
 """Held-out questions of each family."""
 
 Point = tuple[float, float, float]
@@ -29,9 +29,9 @@ Point = tuple[float, float, float]
 def point(config: TrainConfig, weight: float, home: Path, store: Store) -> Point:
     """(weight, calls a question, share right) of what is learnt with that weight of a call."""
     settings = config.model_copy(update={"reward": config.reward.model_copy(update={"call_weight": weight})})
-    start, asked = home / STAGES[FREE - 1].name / "model", questions("train", 200)
+    start, asked = home / STAGES[FREE - 1].name / "model", questions("train", EACH["train"])
     model = taught(settings, start, home / f"call-weight-{weight:g}", asked, TextGrader, print, STAGES[FREE:])
-    held_out = questions("held-out", EACH)
+    held_out = questions("held-out", JUDGED)
     system = system_of(f"a call costs {weight:g}", settings, training_pool(settings), model, held_out, temperature=0)
     rows = answered([system], held_out, store)
     return weight, mean_of(rows, "calls") or 0.0, share_right(rows)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     use_threads(given.threads)
     config = seeded(load_config("two-cores"), given.seed)
-    store = Store(f"sqlite:///{given.folder / 'answers.sqlite'}")
+    store = store_in(given.folder)
     home = given.folder / f"seed-{given.seed}"
     points = [point(config, weight, home, store) for weight in WEIGHTS]
     print("| a call costs | calls | right |\n|---|---|---|")

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any, Literal
 
 from conductor_plugin.benchmarks.question import Question
@@ -74,9 +73,9 @@ def taught(
 
     ConductorError `paused` or `stopped_budget` where a stage was; the same call goes on from there.
     """
+    examples = Examples(config, training_pool(config), asked)
     for stage in stages:
         chosen = [question for question in asked if stage.subject in (None, question.subject)]
-        examples = Examples(config, training_pool(config), asked, Random())
         rehearsal = Rehearsal(examples, stage.kept, stage.weight) if stage.kept else None
         done = train_once(configured(config, stage), start, home / stage.name, chosen, grader, say, rehearsal)
         say(f"{stage.name}: {done.status} after {done.step} iterations {done.reason}")

@@ -69,7 +69,7 @@ def learn(config: TrainConfig, folder: Path, seed: int, say: Say) -> list[Row]:
     home = folder / f"seed-{seed}"
     config = seeded(config, seed)
     pool = training_pool(config)
-    store = Store(f"sqlite:///{folder / 'answers.sqlite'}")
+    store = store_in(folder)
     published(
         home / "cold-start",
         lambda place: cold_start(config, pool, questions("train", EACH["train"]), place, on_step=_told(say)),
@@ -91,7 +91,7 @@ def learn(config: TrainConfig, folder: Path, seed: int, say: Say) -> list[Row]:
 def best_seed(config: TrainConfig, folder: Path, seeds: int, say: Say) -> int:
     """The seed whose model is right most often on held-out questions, of equal ones the first."""
     pool, asked = training_pool(config), questions("held-out", EACH["held-out"])
-    store = Store(f"sqlite:///{folder / 'answers.sqlite'}")
+    store = store_in(folder)
     shares = [
         share_right(
             answered(
@@ -104,6 +104,11 @@ def best_seed(config: TrainConfig, folder: Path, seeds: int, say: Say) -> int:
     ]
     say(f"right on {len(asked)} held-out questions, by seed: {', '.join(f'{share:.3f}' for share in shares)}")
     return shares.index(max(shares))
+
+
+def store_in(folder: Path) -> Store:
+    """The answers of workers that all seeds share."""
+    return Store(f"sqlite:///{folder / 'answers.sqlite'}")
 
 
 def seeded(config: TrainConfig, seed: int) -> TrainConfig:
@@ -142,7 +147,7 @@ def answered(systems: Sequence[System], asked: Sequence[Question], store: Store)
 def baseline_rows(config: TrainConfig, folder: Path) -> list[Row]:
     """The baselines on the test questions; five answers of a language model on a part of them."""
     pool = training_pool(config)
-    store = Store(f"sqlite:///{folder / 'answers.sqlite'}")
+    store = store_in(folder)
     talkers = [worker.name for worker in pool.workers if worker.kind == "local"]
     dear = [f"{kind}{name}" for kind in TALKS for name in talkers]
     systems = baselines(pool)

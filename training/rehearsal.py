@@ -34,8 +34,7 @@ class Rehearsal:
     def loss(self, model: Any, tokenizer: Any, iteration: int) -> torch.Tensor:
         """In nats a token, times `weight`; the plans are those of the iteration, also after a resume."""
         source = Random(f"rehearsal/{self.examples.config.grpo.seed}/{iteration}")
-        examples = Examples(self.examples.config, self.examples.pool, self.examples.questions, source)
-        ids, mask, width = batch_of(tokenizer, examples, SIZE)
+        ids, mask, width = batch_of(tokenizer, self.examples, source, SIZE)
         log_probs, _ = shared_log_probs(model, ids, mask, width, 1.0)
         chosen = self.chosen(ids[:, -width:], tokenizer) & mask[:, -width:].bool()
         return -self.weight * (log_probs * chosen).sum() / chosen.sum()

@@ -236,7 +236,7 @@ def written_length(completion: str) -> int:
 
 
 def steps_named(completion: str, most: int) -> int:
-    """How many workers the completion names, where that is the number of steps that it goes on to describe; else 0."""
+    """How many workers the completion names; 0 where that is no list, or where it is more than a plan may have."""
     try:
         named = find_lists(completion).get("model_id")
     except PlanError:

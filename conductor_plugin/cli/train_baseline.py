@@ -3,7 +3,6 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -68,8 +67,16 @@ def train_baseline(
         BUDGET.set(Budget(budget_usd) if budget_usd is not None else None)
         async with Graders(processes=os.cpu_count() or 1) as graders:
             trials = Trials(pool, questions, Store(store or os.environ.get("CONDUCTOR_STORE")), graders)
-            settings: dict[str, Any] = {"encoder": encoder, "seed": seed, "iterations": iterations}
-            await train(name, pool, questions, trials, folder=Path(folder), **settings)
+            await train(
+                name,
+                pool,
+                questions,
+                trials,
+                encoder=encoder,
+                seed=seed,
+                folder=Path(folder),
+                iterations=iterations,
+            )
 
     asyncio.run(run())
     print(f"{name} is trained on {len(questions)} questions and lies in {folder}; use --planner {name}:{folder}")

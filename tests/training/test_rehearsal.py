@@ -1,7 +1,5 @@
 """What is rehearsed of the cold start: the tokens that a stage is not about, of plans that a resume draws again."""
 
-from random import Random
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -29,7 +27,7 @@ def start(tmp_path_factory):
 
 
 def rehearsal(settings, kept):
-    return Rehearsal(Examples(settings, training_pool(settings), list(world.QUESTIONS.values()), Random()), kept)
+    return Rehearsal(Examples(settings, training_pool(settings), list(world.QUESTIONS.values())), kept)
 
 
 @pytest.mark.parametrize(
