@@ -137,10 +137,15 @@ def test_killed(deployment, who, tmp_path):
         deployment.wait(run, StateType.CANCELLED)
 
 
+TOOLS = """
+workers:
+  - {name: number, kind: number, clearance: confidential}
+  - {name: text, kind: text, clearance: confidential}
+planner: {kind: template, name: first-answer}
+"""
 CONFIG = """
 model: {kind: scratch, scratch: {hidden: 32, layers: 1, heads: 2, vocabulary: 400}}
-pool: embedded
-only: [number, text]
+pool: POOL
 questions:
   - {name: "rg:gcd", limit: 16, held_out: 8}
 prompt: {style: short}
@@ -157,7 +162,8 @@ grpo: {iterations: 4, questions: 2, rollouts: 4, lr: 1.0e-3, max_completion_toke
 def test_a_real_run_whose_trainer_is_killed(deployment, tmp_path):
     """All stages with the real trainer, on a model of a few thousand parameters: what it learns is nothing."""
     folder = tmp_path / "run"
-    (tmp_path / "tiny.yaml").write_text(CONFIG)
+    (tmp_path / "pool.yaml").write_text(TOOLS)
+    (tmp_path / "tiny.yaml").write_text(CONFIG.replace("POOL", str(tmp_path / "pool.yaml")))
     with deployment.worker():
         run = start(deployment, "train", config=str(tmp_path / "tiny.yaml"), folder=str(folder), promote=True)
         until(lambda: last_checkpoint(folder / "checkpoints"), 800)
