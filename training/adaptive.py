@@ -40,6 +40,11 @@ def adapted(config: TrainConfig, start: Path, home: Path, iterations: int, say: 
     return taught(settings, start, home, questions("train", EACH["train"]), TextGrader, say, [STAGE])
 
 
+def adapted_in(home: Path) -> Path:
+    """The model that `adapted` left in a seed's folder."""
+    return home / STAGE.name / "model"
+
+
 def parts(pool: Pool) -> list[Pool]:
     """Every part of the pool of at least two workers, the smallest first, the whole last."""
     return [

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import InputError
@@ -77,10 +77,17 @@ def cold_start(
     texts = [text for prompt, plans in drawn for text in (prompt, *plans)]
     tokenizer = make_tokenizer(texts, size.vocabulary, WHOLE)
     model = make_model(size, tokenizer, spec.seed)
-    _teach(model, tokenizer, examples, source, spec, on_step)
+    teach(model, tokenizer, examples, source, spec, on_step)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+class Drawn(Protocol):
+    """Where a supervised batch comes from."""
+
+    def draw(self, source: Random, plans: int) -> tuple[str, list[str]]:
+        """A prompt and so many plans that fit it."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +118,17 @@ class Examples:
         return prompt
 
 
-def _teach(
+def teach(
     model: Any,
     tokenizer: Any,
-    examples: Examples,
+    examples: Drawn,
     source: Random,
     spec: ColdStart,
     on_step: Callable[[int, float], None],
+    *,
+    reading: float = READING,
 ) -> None:
+    """Supervised learning of the plans, and with the weight `reading` of the prompts, in place."""
     import torch
     from transformers import get_cosine_schedule_with_warmup
 
@@ -133,7 +143,8 @@ def _teach(
         log_probs, _ = shared_log_probs(model, ids, mask, kept, 1.0)
         own = mask[:, -kept:]
         loss = -(log_probs * own).sum() / own.sum()
-        (loss + READING * _read(model, ids[:, :-kept], mask[:, :-kept])).backward()
+        whole = loss + reading * _read(model, ids[:, :-kept], mask[:, :-kept]) if reading else loss
+        whole.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
@@ -150,7 +161,7 @@ def _read(model: Any, ids: Any, mask: Any) -> Any:
     return model(ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100)).loss
 
 
-def batch_of(tokenizer: Any, examples: Examples, source: Random, size: int) -> tuple[Any, Any, int]:
+def batch_of(tokenizer: Any, examples: Drawn, source: Random, size: int) -> tuple[Any, Any, int]:
     """Token ids [rows, prompt + completion], their mask, and the completions' width."""
     import torch
 

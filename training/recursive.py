@@ -1,0 +1,177 @@
+"""What further rounds are worth: `python -m training.recursive`, after `python -m training.adaptive`.
+
+The first round often fails where a planner that is blind gets a part of the pool: it knows how many workers there are,
+not which. What they answered tells it, so that a second round can ask another one. From the model that was trained on
+parts: a cold start of second rounds (`rounds`), then GRPO with a second round forced behind every first one, 0.25 on
+the first (paper, "Recursion"). Then every plan is followed by another round, until one keeps the answer or the bound
+is reached; at 0, 1 and 2 further rounds.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+from pathlib import Path
+
+from conductor_plugin.benchmarks.question import Question
+from conductor_plugin.evaluation.evaluate import System
+from conductor_plugin.evaluation.rows import Row
+from conductor_plugin.evaluation.statistics import mean_of
+from conductor_plugin.home import published
+from conductor_plugin.models import Frozen
+from conductor_plugin.planners.base import PlanRequest, Proposal
+from conductor_plugin.planners.manifest import FILE, TrainedRules
+from conductor_plugin.planners.saved import saved_at
+from conductor_plugin.planners.trained_conductor import TrainedConductor
+from conductor_plugin.pool import Pool
+from training.adaptive import SMALLEST, adapted_in
+from training.config import PLANS_A_PROMPT, ColdStart, Recursion, Rules, Subsets, TrainConfig, load_config
+from training.curriculum import Stage, taught
+from training.export import export
+from training.families import TRAINED, UNSEEN, questions
+from training.grpo import training_pool
+from training.learn import EACH, TextGrader, answered, completions, seeded, store_in, use_threads
+from training.rounds import Asked, cold_rounds, rounds_of, run_first
+from training.tables import share_right
+
+STAGE = Stage("recursive", 1.0, schedule="cosine", rollouts=16)
+COLD = ColdStart(examples=9600, lr=3e-4, batch=64)
+READ = 2
+"""Questions of each family that the cold start has of each part of the pool."""
+TESTED = 4
+"""Test questions of each family, for every part of the pool."""
+MOST = 2
+"""Further rounds."""
+
+
+class Recursing(Frozen):
+    """Every plan of `inner` ends with the Conductor, as in training, where the plan does not say so itself."""
+
+    inner: TrainedConductor
+    name: str
+    tries: int = 1
+
+    async def propose(self, request: PlanRequest) -> Proposal:
+        """The inner planner's plan and another round; three empty lists as they are."""
+        proposal = await self.inner.propose(request)
+        plan, rules = proposal.plan, request.rules
+        if plan is None or not plan.model_id or not rules.conductor or plan.model_id[-1] == rules.workers:
+            return proposal
+        further = plan.model_copy(
+            update={
+                "model_id": (*plan.model_id, rules.workers),
+                "subtasks": (*plan.subtasks, ""),
+                "access_list": (*plan.access_list, (len(plan.model_id) - 1,)),
+            }
+        )
+        return proposal.model_copy(update={"plan": further})
+
+
+def recursive(config: TrainConfig, iterations: int) -> TrainConfig:
+    """The configuration of the run: parts of the pool, and a second round behind every first one."""
+    size = len(training_pool(config).workers)
+    return config.model_copy(
+        update={
+            "rules": Rules(max_steps=config.rules.max_steps, max_rounds=1),
+            "grpo": config.grpo.model_copy(update={"iterations": iterations, "questions": config.grpo.questions // 2}),
+            "subsets": Subsets(smallest=SMALLEST, largest=size),
+            "recursion": Recursion(forced_share=1.0),
+        }
+    )
+
+
+def trained(config: TrainConfig, start: Path, home: Path, say: Callable[[str], None]) -> Path:
+    """The model after the cold start of second rounds and GRPO. Errors: those of `taught`."""
+    cold = published(home / "cold-rounds", lambda place: _cold(config, start, home, place, say))
+    return taught(config, cold, home, questions("train", EACH["train"]), TextGrader, say, [STAGE])
+
+
+def _cold(config: TrainConfig, start: Path, home: Path, place: Path, say: Callable[[str], None]) -> Path:
+    pool, asked = training_pool(config), []
+    for i, workers in enumerate(places(pool)):
+        chosen = questions("train", READ * (i + 1))[-READ * len(TRAINED) :]
+        repeated = [question for question in chosen for _ in range(PLANS_A_PROMPT)]
+        part = pool.of(pool.workers[w] for w in workers)
+        before = config.model_copy(update={"rules": Rules(max_steps=config.rules.max_steps)})
+        texts = completions(before, part, start, repeated, 1.0, seed=i)
+        asked += [
+            Asked(question, workers, tuple(texts[k * PLANS_A_PROMPT : (k + 1) * PLANS_A_PROMPT]))
+            for k, question in enumerate(chosen)
+        ]
+    outcomes = run_first(config, pool, asked, TextGrader, home / "cold-rounds.sqlite")
+
+    def told(step: int, loss: float) -> None:
+        if step % 25 == 0:
+            say(f"cold start of second rounds {step}: loss {loss:.3f}")
+
+    return cold_rounds(start, place, rounds_of(config, pool, asked, outcomes), COLD, told)
+
+
+def places(pool: Pool) -> list[tuple[int, ...]]:
+    """The workers of every part of the pool of at least two, the smallest first, the whole last."""
+    everyone = range(len(pool.workers))
+    return [chosen for size in range(SMALLEST, len(everyone) + 1) for chosen in combinations(everyone, size)]
+
+
+def exported(config: TrainConfig, model: Path, folder: Path, pool: Pool) -> TrainedConductor:
+    """The model as the planner that users run; exported once."""
+    if not folder.exists():
+        export(
+            model,
+            folder,
+            pool=pool,
+            questions=[question.text for question in questions("held-out", 1)],
+            run=folder.parent.name,
+            prompt=config.prompt,
+            rules=TrainedRules.model_validate(config.rules.model_dump()),
+            max_tokens=config.grpo.max_completion_tokens,
+            subsets=True,
+        )
+    return TrainedConductor(model=saved_at(folder, FILE), any_question=True)
+
+
+def systems(planner: TrainedConductor, part: Pool, steps: int) -> list[System]:
+    """The planner on a part of the pool, with 0, 1, … further rounds."""
+    return [
+        System(f"rounds:{more}", Recursing(inner=planner, name="recursing"), part, max_rounds=more, max_steps=steps)
+        for more in range(MOST + 1)
+    ]
+
+
+def line(name: str, rows: Iterable[Row]) -> str:
+    """A row of the table: right and calls, for each number of further rounds."""
+    rows = list(rows)
+    cells = []
+    for more in range(MOST + 1):
+        own = [row for row in rows if row.system == f"rounds:{more}"]
+        cells.append(f"{share_right(own):.3f} | {mean_of(own, 'calls') or 0:.2f}")
+    return f"| {name} | {len(rows) // (MOST + 1)} | {' | '.join(cells)} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """`python -m training.recursive`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=Path("runs/two-cores"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--iterations", type=int, default=80)
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args(arguments)
+    use_threads(given.threads)
+    config = recursive(seeded(load_config("two-cores"), given.seed), given.iterations)
+    home = given.folder / f"seed-{given.seed}"
+    pool, store = training_pool(config), store_in(given.folder)
+    model = trained(config, adapted_in(home), home, lambda sentence: print(sentence, flush=True))
+    planner = exported(config, model, home / "recursive-planner", pool)
+    head = " | ".join(f"{more} further: right | calls" for more in range(MOST + 1))
+    print(f"| workers, families | questions | {head} |\n|---|---|{'---|---|' * (MOST + 1)}")
+    for families, told in ((TRAINED, "trained"), (UNSEEN, "unseen")):
+        asked: list[Question] = questions("test", TESTED, families)
+        for size in range(SMALLEST, len(pool.workers) + 1):
+            rows: list[Row] = []
+            for workers in (chosen for chosen in places(pool) if len(chosen) == size):
+                part = pool.of(pool.workers[w] for w in workers)
+                rows += answered(systems(planner, part, config.rules.max_steps), asked, store)
+            print(line(f"{size}, {told}", rows), flush=True)
+
+
+if __name__ == "__main__":
+    main()
