@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.evaluation.evaluate import System
@@ -44,15 +45,15 @@ MOST = 2
 
 
 class Recursing(Frozen):
-    """Every plan of `inner` ends with the Conductor, as in training, where the plan does not say so itself."""
+    """Every plan of the planner `inner` ends with the Conductor, as in training, where it does not say so itself."""
 
-    inner: TrainedConductor
+    inner: Any
     name: str
     tries: int = 1
 
     async def propose(self, request: PlanRequest) -> Proposal:
         """The inner planner's plan and another round; three empty lists as they are."""
-        proposal = await self.inner.propose(request)
+        proposal: Proposal = await self.inner.propose(request)
         plan, rules = proposal.plan, request.rules
         if plan is None or not plan.model_id or not rules.conductor or plan.model_id[-1] == rules.workers:
             return proposal
@@ -138,12 +139,12 @@ def systems(planner: TrainedConductor, part: Pool, steps: int) -> list[System]:
 
 
 def line(name: str, rows: Iterable[Row]) -> str:
-    """A row of the table: right and calls, for each number of further rounds."""
+    """A row of the table: right and calls of workers, for each number of further rounds."""
     rows = list(rows)
     cells = []
     for more in range(MOST + 1):
         own = [row for row in rows if row.system == f"rounds:{more}"]
-        cells.append(f"{share_right(own):.3f} | {mean_of(own, 'calls') or 0:.2f}")
+        cells.append(f"{share_right(own):.3f} | {mean_of(own, 'steps') or 0:.2f}")
     return f"| {name} | {len(rows) // (MOST + 1)} | {' | '.join(cells)} |"
 
 
@@ -161,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pool, store = training_pool(config), store_in(given.folder)
     model = trained(config, adapted_in(home), home, lambda sentence: print(sentence, flush=True))
     planner = exported(config, model, home / "recursive-planner", pool)
-    head = " | ".join(f"{more} further: right | calls" for more in range(MOST + 1))
+    head = " | ".join(f"{more} further: right | worker calls" for more in range(MOST + 1))
     print(f"| workers, families | questions | {head} |\n|---|---|{'---|---|' * (MOST + 1)}")
     for families, told in ((TRAINED, "trained"), (UNSEEN, "unseen")):
         asked: list[Question] = questions("test", TESTED, families)

@@ -119,7 +119,7 @@ class Rewarder:
     async def _score(self, rollout: Rollout, grader: Grader) -> Outcome:
         question = self.questions[rollout.question]
         result = await self._run(question, rollout)
-        outcome = _describe(result, rollout)
+        outcome = _describe(result, rollout, len(self.offered(question, rollout.workers).workers))
         if result.status == "no_plan":
             return replace(outcome, reward=FORMAT, valid=False)
         if result.status == "stopped_label":
@@ -203,8 +203,11 @@ def priced(outcome: Outcome, spec: RewardSpec) -> float:
     return max(RIGHT - off, VALID)
 
 
-def _describe(result: RoundResult, rollout: Rollout) -> Outcome:
-    """The outcome without its reward. A plan of three empty lists keeps the earlier answer."""
+def _describe(result: RoundResult, rollout: Rollout, conductor: int) -> Outcome:
+    """The outcome without its reward. A plan of three empty lists keeps the earlier answer.
+
+    `conductor` is the number by which plans of the round name the Conductor itself.
+    """
     steps: Sequence[StepRecord] = result.receipt.steps if result.receipt else ()
     called = [step for step in steps if step.kind not in ("reduce", "conductor") and not step.pruned]
     answer = result.receipt.answer if result.receipt else None
@@ -220,7 +223,7 @@ def _describe(result: RoundResult, rollout: Rollout) -> Outcome:
         latency_s=result.receipt.critical_path_s if result.receipt else 0.0,
         workers=tuple(step.worker for step in called),
         length=len(result.plan.model_id) if result.plan else written_length(rollout.completion),
-        view=result.view or forced_view(result),
+        view=result.view or forced_view(result, conductor),
     )
 
 
@@ -244,13 +247,22 @@ def steps_named(completion: str, most: int) -> int:
     return named.entries if named and not named.fault and named.entries <= most else 0
 
 
-def forced_view(result: RoundResult) -> RoundView | None:
+def forced_view(result: RoundResult, conductor: int) -> RoundView | None:
     """What a second round is shown of a first one that did not ask for it: its plan, and the response so far.
 
-    As the paper's inner call, which "sees the parent's plan and the response so far". None without an answer.
+    As the paper's inner call, which "sees the parent's plan and the response so far"; the plan reads as if it had
+    ended with the Conductor, who sees its last step, so that the prompt is the one of inference. None without an
+    answer.
     """
     if result.status != "completed" or not result.receipt or not result.plan or not result.plan.model_id:
         return None
-    last = len(result.plan.model_id) - 1
-    seen = Seen(index=last, subtask=result.plan.subtasks[last], output=result.receipt.answer or "")
-    return RoundView(plan=result.plan, outputs=(seen,))
+    plan, last = result.plan, len(result.plan.model_id) - 1
+    asked = plan.model_copy(
+        update={
+            "model_id": (*plan.model_id, conductor),
+            "subtasks": (*plan.subtasks, ""),
+            "access_list": (*plan.access_list, (last,)),
+        }
+    )
+    seen = Seen(index=last, subtask=plan.subtasks[last], output=result.receipt.answer or "")
+    return RoundView(plan=asked, outputs=(seen,))
