@@ -6,6 +6,7 @@ how many workers there are and how many steps a plan may have: these are drawn a
 the plans it learns to predict the questions themselves.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from conductor_plugin.errors import InputError
 from conductor_plugin.plan import Access, Plan, render_plan
 from conductor_plugin.pool import Pool
 from training.config import PLANS_A_PROMPT, ColdStart, TrainConfig
+from training.models import pretrained
 from training.questions import pool_of, prompt_of, request_of
 from training.scratch import make_model, make_tokenizer
 
@@ -44,14 +46,16 @@ the question takes long to find out that workers depend on it; what they depend 
 WARM_UP = 0.05
 
 
-def random_plan(source: Random, workers: int, max_steps: int) -> Plan:
-    """A plan by lot: any length from 1, any worker; each step sees nothing, everything, or the step before it."""
+def random_plan(source: Random, workers: int, max_steps: int, instructions: Sequence[str] = PHRASES) -> Plan:
+    """A plan by lot: any length from 1, any worker, any of the instructions; each step sees nothing, everything, or the
+    step before it.
+    """
     length = source.randint(1, max_steps)
     access: list[Access] = [()]
     access += [source.choice(((), "all", (i - 1,))) for i in range(1, length)]
     return Plan(
         model_id=tuple(source.randrange(workers) for _ in range(length)),
-        subtasks=tuple(source.choice(PHRASES) for _ in range(length)),
+        subtasks=tuple(source.choice(instructions) for _ in range(length)),
         access_list=tuple(access),
     )
 
@@ -64,23 +68,36 @@ def cold_start(
     *,
     on_step: Callable[[int, float], None] = lambda step, loss: None,
 ) -> Path:
-    """Make tokenizer and model from nothing, teach the format, save both to `folder`, which is given back.
+    """Teach a model the format alone, and save it with its tokenizer to `folder`, which is given back.
 
-    `on_step` is told the plans' loss, in nats a token. InputError if the configuration has no cold start, or no size.
+    A model from scratch is made first, with a tokenizer of its own; of a pretrained one with an adapter, the adapter
+    alone is taught and saved. `on_step` is told the plans' loss, in nats a token. InputError if the configuration has
+    no cold start.
     """
-    spec, size = config.cold_start, config.model.scratch
-    if spec is None or size is None:
-        raise InputError("a cold start needs cold_start and model.scratch in the configuration", code="bad_option")
+    spec = config.cold_start
+    if spec is None:
+        raise InputError("a cold start needs cold_start in the configuration", code="bad_option")
     source = Random(f"cold start/{spec.seed}")
     examples = Examples(config, pool, questions)
-    drawn = [examples.draw(source, 1) for _ in questions]
-    texts = [text for prompt, plans in drawn for text in (prompt, *plans)]
-    tokenizer = make_tokenizer(texts, size.vocabulary, WHOLE)
-    model = make_model(size, tokenizer, spec.seed)
-    teach(model, tokenizer, examples, source, spec, on_step)
+    model, tokenizer, reading = _made(config, examples, source)
+    teach(model, tokenizer, examples, source, spec, on_step, reading=reading)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def _made(config: TrainConfig, examples: "Examples", source: Random) -> tuple[Any, Any, float]:
+    """The model to teach, its tokenizer, and how much it is to learn of the questions themselves.
+
+    One that was pretrained can read.
+    """
+    size, spec = config.model.scratch, config.cold_start
+    if size is None or spec is None:
+        return (*pretrained(config), 0.0)
+    drawn = [examples.draw(source, 1) for _ in examples.questions]
+    texts = [text for prompt, plans in drawn for text in (prompt, *plans)]
+    tokenizer = make_tokenizer(texts, size.vocabulary, WHOLE)
+    return make_model(size, tokenizer, spec.seed), tokenizer, READING
 
 
 class Drawn(Protocol):
@@ -103,9 +120,13 @@ class Examples:
         question = source.choice(self.questions)
         workers = source.randint(min(2, len(self.pool.workers)), len(self.pool.workers))
         steps = source.randint(1, self.config.rules.max_steps)
+        spec = self.config.cold_start
+        instructions: Sequence[str] = PHRASES
+        if spec and spec.instructions == "of the question":
+            instructions = (*PHRASES, *parts_of(question.text))
         return (
             self.prompt(question, workers, steps),
-            [render_plan(random_plan(source, workers, steps)) for _ in range(plans)],
+            [render_plan(random_plan(source, workers, steps, instructions)) for _ in range(plans)],
         )
 
     def prompt(self, question: Question, workers: int, steps: int) -> str:
@@ -114,8 +135,13 @@ class Examples:
         rules = self.config.rules.model_copy(update={"max_steps": steps})
         prompt = prompt_of(request_of(question, offered, rules), self.config.prompt)
         if not isinstance(prompt, str):
-            raise InputError("a model from nothing has prompts of style short", code="bad_option")
+            raise InputError("a cold start has prompts of style short", code="bad_option")
         return prompt
+
+
+def parts_of(text: str) -> list[str]:
+    """The sentences of a question."""
+    return [part for part in re.split(r"(?<=[.?!])\s+", text) if part]
 
 
 def teach(

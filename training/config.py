@@ -94,12 +94,17 @@ PLANS_A_PROMPT = 8
 
 
 class ColdStart(Frozen):
-    """Supervised learning of the format alone, on `examples` made-up plans."""
+    """Supervised learning of the format alone, on `examples` made-up plans.
+
+    Their instructions are drawn from a few `phrases` that fit any question, or from these and the sentences `of the
+    question`, for a model that can write some of its own.
+    """
 
     examples: Count
     epochs: Count = 1
     lr: Rate = 1e-3
     batch: Annotated[int, Field(ge=1, multiple_of=PLANS_A_PROMPT)] = 32
+    instructions: Literal["phrases", "of the question"] = "phrases"
     seed: int = 0
 
 

@@ -82,7 +82,7 @@ def train(
     rewarder = make_rewarder(config, pool, asked, folder, grader)
     hooks = {"sampler": sampler, "log_probs": log_probs, "rehearsal": rehearsal}
     try:
-        return _train(config, records, rewarder, start or config.model.name, hooks, on_step, on_note)
+        return _train(config, records, rewarder, start, hooks, on_step, on_note)
     finally:
         rewarder.paid.close()
 
@@ -150,17 +150,18 @@ def _train(
         from transformers import PrinterCallback
 
         from training.before import open_gate, screened
+        from training.models import load_model, place_of
         from training.trainer import ConductorTrainer
     except ImportError as error:
         raise InputError(f"{INSTALL} ({error.name} is missing)", code="not_installed") from None
-    if start is None:
+    if start is None and config.model.kind == "scratch":
         raise InputError("a model from scratch starts from its cold start; give its folder", code="bad_option")
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # rollout_func is young; the tests watch it
     arguments = grpo_arguments(config, records.checkpoints)
     checkpoint = last_checkpoint(records.checkpoints)
     if _step_of(checkpoint) == config.grpo.iterations and (records.folder / "model").exists():
         return Finished(status="finished", step=config.grpo.iterations, checkpoint=str(checkpoint))
-    model, tokenizer, adapter = load_model(config, start)
+    model, tokenizer, adapter = load_model(config, start or place_of(config))
     tape = Tape(records.folder / "tape", arguments.process_index)
     watch = _watch(config, records, tape, on_step)
     trainer = ConductorTrainer(
@@ -204,22 +205,6 @@ def _ended(trainer: Any, records: Records, status: Any, reason: str) -> Finished
 
 def _step_of(checkpoint: Path | None) -> int:
     return int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0
-
-
-def load_model(config: TrainConfig, start: Path | str) -> tuple[Any, Any, Any]:
-    """The model to train, its tokenizer, and the LoRA adapter to put on it, if one is wanted."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    model = AutoModelForCausalLM.from_pretrained(start, dtype=getattr(torch, config.model.dtype))
-    tokenizer = AutoTokenizer.from_pretrained(start)
-    lora = config.model.lora
-    if lora is None:
-        return model, tokenizer, None
-    from peft import LoraConfig
-
-    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
-    return model, tokenizer, LoraConfig(r=lora.r, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM")
 
 
 def _keeper(

@@ -160,10 +160,10 @@ def completions(
 ) -> list[str]:
     """What the model in the folder writes for each question."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    from training.models import load_model
+
+    model, tokenizer, _ = load_model(config, folder)
     prompts = [
         tokenizer(prompt_of(request_of(q, pool_of(pool, q, range(len(pool.workers))), config.rules), config.prompt))
         for q in asked
@@ -221,6 +221,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report = write_report(rows, baseline_rows(config, given.folder), given.folder, given.seeds)
     _say(report)
     seed = best_seed(config, given.folder, given.seeds, _say)
+    if config.model.kind == "pretrained":
+        _say(f"the best is {model_of(given.folder / f'seed-{seed}')}; only a whole model from scratch is exported")
+        return
     planner = ship(
         config,
         model_of(given.folder / f"seed-{seed}"),

@@ -29,7 +29,7 @@ def run_training(
 ) -> Finished:
     """Prepare, cold start where the configuration has one, GRPO, and curves of the log. Errors: those of `train`.
 
-    A model from scratch is sampled and scored by the fast hooks, which are tested to be equal to the plain ones.
+    Without a GPU, a Llama is sampled and scored by the fast hooks, which are tested to be equal to the plain ones.
     """
     Records(folder).begin(config, resume=resume)
     start = cold_started(config, folder, on_note) if config.cold_start else None
@@ -60,8 +60,15 @@ def cold_started(config: TrainConfig, run: Path, on_note: Say) -> Path:
 
 
 def _fast(config: TrainConfig) -> "tuple[Sampler | None, LogProbs | None]":
-    """The fast hooks for a model that they know."""
-    if config.model.kind != "scratch":
+    """The fast hooks, on a machine without a GPU, for a Llama whose prompts are one text; else None."""
+    import torch
+    from transformers import AutoConfig
+
+    from training.models import place_of
+
+    if torch.cuda.is_available() or config.prompt.style != "short":
+        return None, None
+    if config.model.kind == "pretrained" and AutoConfig.from_pretrained(place_of(config)).model_type != "llama":
         return None, None
     from training.fast.logps import shared_log_probs
     from training.fast.sampler import FastSampler

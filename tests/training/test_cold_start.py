@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 from conductor_plugin.plan import PlanRules, parse_plan, render_plan  # noqa: E402
 from tests.training import world  # noqa: E402
-from training.cold_start import PHRASES, WHOLE, cold_start, random_plan  # noqa: E402
+from training.cold_start import PHRASES, WHOLE, Examples, cold_start, random_plan  # noqa: E402
 from training.grpo import training_pool  # noqa: E402
 from training.scratch import make_tokenizer  # noqa: E402
 
@@ -78,3 +78,51 @@ def test_a_cold_start_learns_and_can_be_loaded_and_made_again(tmp_path):
     assert losses[19] < losses[0] - 1
     weights = [(folder / "model.safetensors").read_bytes() for folder in folders]
     assert weights[0] == weights[1]
+
+
+def test_a_pretrained_model_gets_an_adapter_that_the_next_run_goes_on_with(tmp_path):
+    """The base stays as it is; the adapter has learnt, and GRPO trains it on."""
+    from safetensors.torch import load_file
+
+    from training.grpo import train
+    from training.models import load_model
+
+    base = world.save_model(tmp_path / "base")
+    settings = world.config(
+        world.pool_file(tmp_path),
+        model={"kind": "pretrained", "name": str(base), "lora": {"r": 4, "alpha": 8}},
+        cold_start={"examples": 320, "batch": 32, "lr": 1e-2},
+        rules={"max_steps": 2},
+    )
+    asked, losses = list(world.QUESTIONS.values()), []
+    place = cold_start(
+        settings, training_pool(settings), asked, tmp_path / "cold", on_step=lambda _, loss: losses.append(loss)
+    )
+    assert losses[-1] < losses[0]
+    assert not (place / "model.safetensors").exists()
+    model, _, adapter = load_model(settings, place)
+    assert adapter is None
+    assert all(("lora" in name) == parameter.requires_grad for name, parameter in model.named_parameters())
+    done = train(
+        settings,
+        tmp_path / "run",
+        start=place,
+        questions=world.QUESTIONS,
+        grader=world.Exact,
+        sampler=world.Canned(world.completion(0), world.completion(1)),
+    )
+    before, after = (load_file(at / "adapter_model.safetensors") for at in (place, tmp_path / "run/model"))
+    assert done.status == "finished"
+    assert before.keys() == after.keys()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("instructions", ["phrases", "of the question"])
+def test_instructions_are_phrases_or_also_the_questions_own_sentences(tmp_path, instructions):
+    asked = world.QUESTIONS["q1"].model_copy(update={"text": "Count 3 and 4. Then double the result. Why?"})
+    spec = {"examples": 8, "instructions": instructions}
+    settings = world.config(world.pool_file(tmp_path), cold_start=spec, rules={"max_steps": 2})
+    _, plans = Examples(settings, training_pool(settings), [asked]).draw(Random(0), 400)
+    found = {text for plan in plans for text in parse_plan(plan, PlanRules(workers=2, max_steps=2)).subtasks}
+    own = {"Count 3 and 4.", "Then double the result.", "Why?"} if instructions == "of the question" else set()
+    assert found == {*PHRASES, *own}

@@ -20,12 +20,21 @@ def tokenizer():
     return make_tokenizer([*PROMPTS, 'model_id = [0, 1]\nsubtasks = ["", "Go on."]\naccess_list = [[], [0]]'], 300)
 
 
-@pytest.fixture(scope="module")
-def model(tokenizer):
+@pytest.fixture(scope="module", params=["plain", "heads that share keys", "an adapter"])
+def model(tokenizer, request):
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaForCausalLM
+
     made = make_model(Scratch(hidden=32, layers=3, heads=4, vocabulary=300), tokenizer, seed=1)
+    if request.param == "heads that share keys":
+        made.config.num_key_value_heads = 2
+        made = LlamaForCausalLM(made.config)
     with torch.no_grad():  # random weights of the usual size give one token for ever
         for parameter in made.parameters():
             parameter.mul_(4.0)
+    if request.param == "an adapter":
+        lora = LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM")
+        return get_peft_model(made, lora)
     return made
 
 
@@ -82,7 +91,7 @@ def test_log_probabilities_entropies_and_gradients_are_the_plain_ones(model, tok
     for log_probs, entropies in (plain(), shared_log_probs(model, ids, mask, kept, 0.7)):
         model.zero_grad()
         (log_probs[own].sum() + entropies[own].sum()).backward()
-        gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
+        gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.requires_grad])
         found.append((log_probs[own], entropies[own], gradient / gradient.abs().max()))
     for one, other in zip(*found, strict=True):
         assert torch.allclose(one, other, atol=1e-4)
@@ -93,9 +102,9 @@ def test_a_model_that_is_no_plain_llama_is_refused(model, tokenizer):
 
     other = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=50))
     ids = torch.ones(2, 4, dtype=torch.long)
-    with pytest.raises(ValueError, match="share no keys"):
+    with pytest.raises(ValueError, match="know Llama models"):
         shared_logits(other, ids, ids, 2)
-    with pytest.raises(ValueError, match="share no keys"):
+    with pytest.raises(ValueError, match="know Llama models"):
         sample(other, [[1]], most=2, end=-1)
 
 

@@ -10,7 +10,8 @@ from trl import GRPOTrainer
 
 from tests.training.world import QUESTIONS, Canned, Drawn, Exact, completion, config, pool_file, save_model
 from training.arguments import grpo_arguments
-from training.grpo import load_model, train
+from training.grpo import train
+from training.models import load_model
 from training.questions import rows
 from training.trainer import ConductorTrainer
 

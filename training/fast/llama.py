@@ -8,18 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb, repeat_kv
 
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """(layer, query, key, value) of the new tokens, each [R, h, N, d] -> what they attend to, of the same shape."""
 
 
 def check(model: Any) -> Any:
-    """The model itself. ValueError if it is no plain Llama with as many key heads as query heads."""
-    config = model.config
-    if config.model_type != "llama" or config.num_key_value_heads != config.num_attention_heads:
-        raise ValueError("the fast hooks know Llama models whose heads share no keys; leave them out for this one")
-    return model
+    """The model itself, with its adapter in its layers where it has one. ValueError if it is no Llama."""
+    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if bare.config.model_type != "llama":
+        raise ValueError("the fast hooks know Llama models; leave them out for this one")
+    return bare
 
 
 def forward(model: Any, ids: torch.Tensor, positions: torch.Tensor, attend: Attend) -> torch.Tensor:
@@ -35,7 +35,8 @@ def forward(model: Any, ids: torch.Tensor, positions: torch.Tensor, attend: Atte
             project(x).view(shape).transpose(1, 2) for project in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
         query, key = apply_rotary_pos_emb(query, key, *rotation)
-        seen = attend(number, query, key, value)
+        shared = attention.num_key_value_groups  # heads that share a key
+        seen = attend(number, query, repeat_kv(key, shared), repeat_kv(value, shared))
         hidden = hidden + attention.o_proj(seen.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1))
         hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
     return inner.norm(hidden)
