@@ -93,7 +93,8 @@ def test_a_second_round_is_shown_its_own_first(tmp_path, start):
     _, _, rollouts = run(recursive(tmp_path, 0.5), tmp_path, start, sampler)
     assert [row["round"] for row in rollouts] == [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1]
     shown = [prompt for prompt in sampler.prompts if "planned:" in prompt]
-    assert ["planned: [1]" in shown[0], "planned: [1, 0]" in shown[1], "planned: [0]" in shown[2]] == [True] * 3
+    wanted = ("planned: [1, 2]", "planned: [1, 0, 2]", "planned: [0, 2]")  # as if each had ended with the Conductor
+    assert [plan in prompt for plan, prompt in zip(wanted, shown, strict=False)] == [True] * 3
     assert "output 0: no" in shown[0]  # the response so far
     second = rollouts[8:]
     assert [(row["reward"], row["error"]) for row in second[:3]] == [(1.0, None)] * 3  # kept answers that were right
