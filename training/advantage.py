@@ -21,13 +21,13 @@ def within_lengths(
     `tokens` [rows] are the completions' numbers of tokens. The loss is a mean over each completion's tokens, so that
     the word that decides a plan's length counts more in a short completion: the means here are weighted as the loss is,
     else lengths would drift with what else makes completions short. Divided by the group's deviation, as the paper's
-    are. Zero where there is no reward, and where a plan has its length alone. What is no list of workers has length 0,
+    are. Zero where there is no reward, and where a plan has its length alone. What is no list of workers has length -1,
     and is compared with the whole group: there is nothing to protect.
     """
     reward, length = rewards.view(-1, size), lengths.view(-1, size)
     known = ~reward.isnan()
     filled, weight = reward.nan_to_num(0.0), known / tokens.view(-1, size)
-    alike = (length[:, :, None] == length[:, None, :]) | (length == 0)[:, :, None]
+    alike = (length[:, :, None] == length[:, None, :]) | (length < 0)[:, :, None]
     shares = alike * weight[:, None, :]
     mean = (shares @ filled[:, :, None]).squeeze(-1) / shares.sum(dim=-1).clamp(min=1e-9)
     centred = (filled - mean) * known

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import ConductorError
 from conductor_plugin.evaluation.evaluate import Grader
-from training.cold_start import Examples
+from training.cold_start import Drawn, Examples
 from training.config import TrainConfig
 from training.fast.logps import shared_log_probs
 from training.fast.sampler import FastSampler
@@ -68,15 +68,17 @@ def taught(
     grader: Callable[[], Grader],
     say: Say,
     stages: Sequence[Stage] = STAGES,
+    examples: Drawn | None = None,
 ) -> Path:
     """The model after all stages, each a run in `home` that starts where the one before ended.
 
+    What is rehearsed are the `examples`, by default plans by lot as in the cold start.
     ConductorError `paused` or `stopped_budget` where a stage was; the same call goes on from there.
     """
-    examples = Examples(config, training_pool(config), asked)
+    examples = examples or Examples(config, training_pool(config), asked)
     for stage in stages:
         chosen = [question for question in asked if stage.subject in (None, question.subject)]
-        rehearsal = Rehearsal(examples, stage.kept, stage.weight) if stage.kept else None
+        rehearsal = Rehearsal(examples, stage.kept, stage.weight, config.grpo.seed) if stage.kept else None
         done = train_once(configured(config, stage), start, home / stage.name, chosen, grader, say, rehearsal)
         say(f"{stage.name}: {done.status} after {done.step} iterations {done.reason}")
         if done.status != "finished":

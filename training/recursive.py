@@ -3,8 +3,8 @@
 The first round often fails where a planner that is blind gets a part of the pool: it knows how many workers there are,
 not which. What they answered tells it, so that a second round can ask another one. From the model that was trained on
 parts: a cold start of second rounds (`rounds`), then GRPO with a second round forced behind every first one, 0.25 on
-the first (paper, "Recursion"). Then every plan is followed by another round, until one keeps the answer or the bound
-is reached; at 0, 1 and 2 further rounds.
+the first (paper, "Recursion"); second plans are compared with those of their length at first, then all. Then every
+plan is followed by another round, until one keeps the answer or the bound is reached; at 0, 1 and 2 further rounds.
 """
 
 import argparse
@@ -31,10 +31,14 @@ from training.export import export
 from training.families import TRAINED, UNSEEN, questions
 from training.grpo import training_pool
 from training.learn import EACH, TextGrader, answered, completions, seeded, store_in, use_threads
-from training.rounds import Asked, cold_rounds, rounds_of, run_first
+from training.rounds import Asked, Rounds, cold_rounds, rounds_of, run_first
 from training.tables import share_right
 
-STAGE = Stage("recursive", 1.0, schedule="cosine", rollouts=16)
+STAGES = (
+    Stage("second-rounds", 0.5, by_length=True, kept="length", rollouts=16),
+    Stage("keeping", 0.5, kept="length", weight=0.05, schedule="cosine", rollouts=16),
+)
+"""Whom to ask again, then whether to. In one stage, keeping won within 8 iterations, whatever the answer (run r1)."""
 COLD = ColdStart(examples=9600, lr=3e-4, batch=64)
 READ = 2
 """Questions of each family that the cold start has of each part of the pool."""
@@ -82,11 +86,18 @@ def recursive(config: TrainConfig, iterations: int) -> TrainConfig:
 
 def trained(config: TrainConfig, start: Path, home: Path, say: Callable[[str], None]) -> Path:
     """The model after the cold start of second rounds and GRPO. Errors: those of `taught`."""
-    cold = published(home / "cold-rounds", lambda place: _cold(config, start, home, place, say))
-    return taught(config, cold, home, questions("train", EACH["train"]), TextGrader, say, [STAGE])
+    rounds = drawn(config, start, home)
+
+    def told(step: int, loss: float) -> None:
+        if step % 25 == 0:
+            say(f"cold start of second rounds {step}: loss {loss:.3f}")
+
+    cold = published(home / "cold-rounds", lambda place: cold_rounds(start, place, rounds, COLD, told))
+    return taught(config, cold, home, questions("train", EACH["train"]), TextGrader, say, STAGES, rounds)
 
 
-def _cold(config: TrainConfig, start: Path, home: Path, place: Path, say: Callable[[str], None]) -> Path:
+def drawn(config: TrainConfig, start: Path, home: Path) -> Rounds:
+    """Rounds of the model's own plans, on every part of the pool; the same again, and nobody is asked twice."""
     pool, asked = training_pool(config), []
     for i, workers in enumerate(places(pool)):
         chosen = questions("train", READ * (i + 1))[-READ * len(TRAINED) :]
@@ -98,13 +109,7 @@ def _cold(config: TrainConfig, start: Path, home: Path, place: Path, say: Callab
             Asked(question, workers, tuple(texts[k * PLANS_A_PROMPT : (k + 1) * PLANS_A_PROMPT]))
             for k, question in enumerate(chosen)
         ]
-    outcomes = run_first(config, pool, asked, TextGrader, home / "cold-rounds.sqlite")
-
-    def told(step: int, loss: float) -> None:
-        if step % 25 == 0:
-            say(f"cold start of second rounds {step}: loss {loss:.3f}")
-
-    return cold_rounds(start, place, rounds_of(config, pool, asked, outcomes), COLD, told)
+    return rounds_of(config, pool, asked, run_first(config, pool, asked, TextGrader, home / "cold-rounds.sqlite"))
 
 
 def places(pool: Pool) -> list[tuple[int, ...]]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from training.cold_start import NAMED, NEXT, TOLD, Examples, batch_of
+from training.cold_start import NAMED, NEXT, TOLD, Drawn, batch_of
 from training.fast.logps import shared_log_probs
 
 Kept = Literal["length", "all but the first worker"]
@@ -27,13 +27,14 @@ class Rehearsal:
     0.05 slows what pulls at it.
     """
 
-    examples: Examples
+    examples: Drawn
     kept: Kept
     weight: float = 1.0
+    seed: int = 0
 
     def loss(self, model: Any, tokenizer: Any, iteration: int) -> torch.Tensor:
         """In nats a token, times `weight`; the plans are those of the iteration, also after a resume."""
-        source = Random(f"rehearsal/{self.examples.config.grpo.seed}/{iteration}")
+        source = Random(f"rehearsal/{self.seed}/{iteration}")
         ids, mask, width = batch_of(tokenizer, self.examples, source, SIZE)
         log_probs, _ = shared_log_probs(model, ids, mask, width, 1.0)
         chosen = self.chosen(ids[:, -width:], tokenizer) & mask[:, -width:].bool()

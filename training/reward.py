@@ -239,12 +239,12 @@ def written_length(completion: str) -> int:
 
 
 def steps_named(completion: str, most: int) -> int:
-    """How many workers the completion names; 0 where that is no list, or where it is more than a plan may have."""
+    """How many workers the completion names; -1 where that is no list, or where it is more than a plan may have."""
     try:
         named = find_lists(completion).get("model_id")
     except PlanError:
-        return 0
-    return named.entries if named and not named.fault and named.entries <= most else 0
+        return -1
+    return named.entries if named and not named.fault and named.entries <= most else -1
 
 
 def forced_view(result: RoundResult, conductor: int) -> RoundView | None:

@@ -108,7 +108,10 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
     def _within_lengths(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         kept = [row[keep.bool()].tolist() for row, keep in zip(ids, mask, strict=True)]
         most = self.config.rules.max_steps
-        lengths = torch.tensor([steps_named(text, most) for text in self.texts(kept)], device=ids.device)
+        named = [steps_named(text, most) for text in self.texts(kept)]
+        # Three empty lists keep an answer; where there is none, they are no plan.
+        counted = [length if length or row["round"] else -1 for length, row in zip(named, self.rows, strict=True)]
+        lengths = torch.tensor(counted, device=ids.device)
         return within_lengths(self.rewards[:, 0], lengths, mask.sum(dim=1), self.num_generations)
 
     def _weights(self, inputs: Sequence[dict[str, Any]]) -> torch.Tensor:
