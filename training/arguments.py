@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 
 from conductor_plugin.errors import InputError
 from training.config import TrainConfig
+from training.generation import vllm_arguments
 
 if TYPE_CHECKING:
     from trl import GRPOConfig
 
 
 def grpo_arguments(config: TrainConfig, folder: Path, *, processes: int | None = None) -> "GRPOConfig":
-    """The arguments of a run whose checkpoints go to `folder`. InputError `bad_batch` if the batches do not come out.
+    """The arguments of a run whose checkpoints go to `folder`.
+
+    InputError `bad_batch` if the batches do not come out, `bad_generation` as `vllm_arguments`.
 
     `processes` is how many share an iteration (default: as the launcher says).
     """
@@ -24,7 +27,8 @@ def grpo_arguments(config: TrainConfig, folder: Path, *, processes: int | None =
     from trl import GRPOConfig
 
     spec = config.grpo
-    backward, rows = batches(config, processes or _world_size())
+    count = processes or _world_size()
+    backward, rows = batches(config, count)
     return GRPOConfig(
         output_dir=str(folder),
         max_steps=spec.iterations,
@@ -64,6 +68,7 @@ def grpo_arguments(config: TrainConfig, folder: Path, *, processes: int | None =
         save_total_limit=2,
         report_to="none",
         disable_tqdm=True,
+        **vllm_arguments(config.generation, count),
     )
 
 
@@ -77,6 +82,12 @@ def batches(config: TrainConfig, processes: int) -> tuple[int, int]:
     if processes > 1 and (config.sampling.spare or config.sampling.screen or spec.by_length):
         raise InputError(
             "sampling.spare, sampling.screen and grpo.by_length need one process, which sees whole groups",
+            code="bad_batch",
+        )
+    if config.recursion and (spec.questions % processes or config.forced % processes):
+        raise InputError(
+            f"recursion needs as many whole questions, and forced ones, in each of the {processes} processes: "
+            f"{spec.questions} questions with {config.forced} forced do not come out; use fewer processes",
             code="bad_batch",
         )
     trained = (spec.questions + config.forced) * spec.rollouts
