@@ -76,9 +76,8 @@ def make(folder: Path, size: str, config: TrainConfig, pool: Pool) -> int:
     model = make_model(SIZES[size], tokenizer, seed=0).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4 if size == "full" else 1e-2)
     for _ in range(SHOWN[size]):
-        ids, mask, kept = (
-            part.to(device) if torch.is_tensor(part) else part for part in batch_of(tokenizer, examples, source, 32)
-        )
+        rows, seen, kept = batch_of(tokenizer, examples, source, 32)
+        ids, mask = rows.to(device), seen.to(device)
         labels = ids.masked_fill(mask == 0, -100)
         labels[:, :-kept] = -100
         with torch.autocast(device, torch.bfloat16):
