@@ -5,6 +5,7 @@ dapo), divides by the group's deviation (`scale_rewards` group), and makes one u
 (`num_iterations` 1), so that clipping at 0.2 binds only where the sampler's probabilities differ from the model's.
 """
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,5 @@ def batches(config: TrainConfig, processes: int) -> tuple[int, int]:
 
 
 def _world_size() -> int:
-    from accelerate import PartialState
-
-    return int(PartialState().num_processes)
+    """As the launcher says. Asking accelerate would set up its state before TRL's arguments do, which know how."""
+    return int(os.environ.get("WORLD_SIZE", "1"))

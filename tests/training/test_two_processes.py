@@ -15,7 +15,7 @@ def test_they_stay_in_step(tmp_path):
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     done = subprocess.run(
         [sys.executable, *launch, "-m", "tests.training.two_processes", str(tmp_path)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "ACCELERATE_USE_CPU": "true"},
         capture_output=True,
         text=True,
         timeout=250,
