@@ -12,7 +12,7 @@ PIP := python -m pip --disable-pip-version-check install --quiet --constraint co
 override Q := $(value Q)
 export Q
 
-.PHONY: answer local compare learn test lint clean help
+.PHONY: answer local compare learn test lint resolve-gpu clean help
 
 help:
 	@echo 'make answer Q="…" [PLANNER=openai/gpt-5-mini] [POOL=pool.yaml]   answer a question'
@@ -21,6 +21,7 @@ help:
 	@echo 'make learn [SEEDS=3]   train a small Conductor from nothing on two cores, and compare it'
 	@echo 'make test     set up .venv and .venv-test, then run every test'
 	@echo 'make lint     ruff, mypy and the import rules'
+	@echo 'make resolve-gpu   can pip fit the versions of constraints-gpu.txt together? (nothing is installed)'
 
 answer: $(CORE)
 	@.venv/bin/conductor answer "$$Q" $(if $(PLANNER),--planner '$(PLANNER)') $(if $(POOL),--pool '$(POOL)')
@@ -54,6 +55,19 @@ lint: $(TEST)
 	.venv-test/bin/mypy
 	.venv-test/bin/lint-imports
 
+# The wheels themselves are 5 GB: fast-deps, which only newer pips have, reads their metadata by range requests. It gets
+# a folder of its own for what it loads all the same, and 15 minutes.
+resolve-gpu: .venv-resolve/.installed
+	@rm -rf .venv-resolve/loaded && mkdir .venv-resolve/loaded
+	TMPDIR=$(CURDIR)/.venv-resolve/loaded timeout 900 .venv-resolve/bin/python -m pip install --quiet --use-feature=fast-deps \
+		--dry-run --ignore-installed --constraint constraints-gpu.txt '.[train,evaluate,gpu]'
+	@du -sh .venv-resolve/loaded && rm -rf .venv-resolve/loaded
+
+.venv-resolve/.installed:
+	@$(call venv,.venv-resolve)
+	@.venv-resolve/bin/python -m pip --disable-pip-version-check install --quiet pip==26.3
+	@touch $@
+
 $(CORE): pyproject.toml constraints.txt
 	@$(call venv,.venv)
 	@.venv/bin/$(PIP) --editable .
@@ -71,4 +85,4 @@ $(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python
 endef
 
 clean:
-	rm -rf .venv .venv-test
+	rm -rf .venv .venv-test .venv-resolve

@@ -5,18 +5,22 @@ dapo), divides by the group's deviation (`scale_rewards` group), and makes one u
 (`num_iterations` 1), so that clipping at 0.2 binds only where the sampler's probabilities differ from the model's.
 """
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conductor_plugin.errors import InputError
 from training.config import TrainConfig
+from training.generation import vllm_arguments
 
 if TYPE_CHECKING:
     from trl import GRPOConfig
 
 
 def grpo_arguments(config: TrainConfig, folder: Path, *, processes: int | None = None) -> "GRPOConfig":
-    """The arguments of a run whose checkpoints go to `folder`. InputError `bad_batch` if the batches do not come out.
+    """The arguments of a run whose checkpoints go to `folder`.
+
+    InputError `bad_batch` if the batches do not come out, `bad_generation` as `vllm_arguments`.
 
     `processes` is how many share an iteration (default: as the launcher says).
     """
@@ -24,7 +28,8 @@ def grpo_arguments(config: TrainConfig, folder: Path, *, processes: int | None =
     from trl import GRPOConfig
 
     spec = config.grpo
-    backward, rows = batches(config, processes or _world_size())
+    count = processes or _world_size()
+    backward, rows = batches(config, count)
     return GRPOConfig(
         output_dir=str(folder),
         max_steps=spec.iterations,
@@ -64,6 +69,7 @@ def grpo_arguments(config: TrainConfig, folder: Path, *, processes: int | None =
         save_total_limit=2,
         report_to="none",
         disable_tqdm=True,
+        **vllm_arguments(config.generation, count),
     )
 
 
@@ -79,6 +85,12 @@ def batches(config: TrainConfig, processes: int) -> tuple[int, int]:
             "sampling.spare, sampling.screen and grpo.by_length need one process, which sees whole groups",
             code="bad_batch",
         )
+    if config.recursion and (spec.questions % processes or config.forced % processes):
+        raise InputError(
+            f"recursion needs as many whole questions, and forced ones, in each of the {processes} processes: "
+            f"{spec.questions} questions with {config.forced} forced do not come out; use fewer processes",
+            code="bad_batch",
+        )
     trained = (spec.questions + config.forced) * spec.rollouts
     read = config.groups * spec.rollouts
     if trained % (spec.batch * processes) or read % (trained // spec.batch):
@@ -92,6 +104,5 @@ def batches(config: TrainConfig, processes: int) -> tuple[int, int]:
 
 
 def _world_size() -> int:
-    from accelerate import PartialState
-
-    return int(PartialState().num_processes)
+    """As the launcher says. Asking accelerate would set up its state before TRL's arguments do, which know how."""
+    return int(os.environ.get("WORLD_SIZE", "1"))

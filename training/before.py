@@ -26,6 +26,7 @@ def open_gate(trainer: "ConductorTrainer", on_note: Callable[[str], None]) -> No
     Refuses before anything is paid: no plan is run.
     """
     gate = trainer.config.gate
+    _on_its_gpu(trainer)
     questions = list(trainer.rewarder.questions.values())
     groups = min(math.ceil(gate.samples / trainer.num_generations), len(questions))
     texts = _sample(trainer, questions[:groups], trainer.num_generations)
@@ -45,6 +46,13 @@ def open_gate(trainer: "ConductorTrainer", on_note: Callable[[str], None]) -> No
     if gate.refuse:
         raise InputError(f"{sentence}; train the cold start longer, or set gate.refuse: false", code="parse_rate_low")
     on_note(f"{sentence}; the first thing that is learnt is the format")
+
+
+def _on_its_gpu(trainer: "ConductorTrainer") -> None:
+    """DeepSpeed moves a whole model to its GPU when training starts; what is sampled before needs it there, too."""
+    plugin = trainer.accelerator.state.deepspeed_plugin
+    if plugin is not None and plugin.zero_stage < 3:  # a model in shares (ZeRO-3) is made there
+        trainer.model.to(trainer.accelerator.device)
 
 
 def parse_rates(texts: Sequence[str], rules: PlanRules) -> dict[int, tuple[int, int]]:

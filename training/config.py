@@ -12,6 +12,7 @@ from conductor_plugin.errors import InputError
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.manifest import PromptSettings
 from conductor_plugin.yaml_file import Unreadable, read_yaml
+from training.generation import Colocated, Served
 
 CONFIGS = Path(__file__).parent / "configs"
 
@@ -204,7 +205,10 @@ class Sampling(Frozen):
 
 
 class TrainConfig(Frozen):
-    """A whole run. `pool` is a pool file or `embedded`; `only` leaves workers out; `budget_usd` caps all resumes."""
+    """A whole run. `pool` is a pool file or `embedded`; `only` leaves workers out; `budget_usd` caps all resumes.
+
+    `generation` says which vLLM samples; without one the model itself does, by `generate`.
+    """
 
     model: ModelSpec
     pool: str = "embedded"
@@ -220,6 +224,7 @@ class TrainConfig(Frozen):
     subsets: Subsets | None = None
     guard: Thresholds = Thresholds()
     sampling: Sampling = Sampling()
+    generation: Annotated[Colocated | Served, Field(discriminator="vllm")] | None = None
     budget_usd: Rate | None = None
 
     @model_validator(mode="after")
@@ -228,6 +233,8 @@ class TrainConfig(Frozen):
             raise ValueError("recursion needs rules.max_rounds of at least 1")
         if self.recursion and self.sampling.spare:
             raise ValueError("sampling.spare and recursion exclude each other: a second round belongs to its first")
+        if self.generation and self.model.kind == "scratch":
+            raise ValueError("generation is for a pretrained model; one from scratch has a sampler of its own")
         return self
 
     @property

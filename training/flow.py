@@ -20,7 +20,7 @@ from conductor_plugin.on_prefect.crashes import refuse_crash_loop
 from conductor_plugin.on_prefect.scope import flow_run_id
 from conductor_plugin.options import Positive
 from training.progress import Progress
-from training.supervise import Stage, StageFailed, StageOptions, run_stage, stage_command
+from training.supervise import Stage, StageFailed, StageOptions, accelerate_file, run_stage, stage_command
 
 PAUSED = "conductor.training.paused"
 RESTARTS = 3
@@ -45,7 +45,8 @@ async def conductor_train(
     budget_usd: Positive | None = None,
     promote: bool = False,
     margin: float = 0.02,
-    processes: int = 1,
+    processes: int | None = None,
+    accelerate: str | None = None,
 ) -> TrainingSummary | State[TrainingSummary]:
     """Train a Conductor: prepare, cold start, GRPO, evaluate, register. Run again, it goes on where it was.
 
@@ -56,15 +57,24 @@ async def conductor_train(
         budget_usd: A hard cap over all starts of the run, instead of the configuration's.
         promote: Make it the default planner if it beats the current one on the held-out questions.
         margin: By how much it must, as a share.
-        processes: How many processes share GRPO's steps, one for each GPU.
+        processes: How many processes share GRPO's steps, one for each GPU. Default: one, or as `accelerate` says.
+        accelerate: How they are launched: a file of training/accelerate by its name (`2-gpus`, …), or a path.
     """
     await refuse_crash_loop()
     if not 0 <= margin < 1:
         raise InputError(f"margin is a share between 0 and 1, not {margin}", code="bad_option")
-    if processes < 1:
+    if processes is not None and processes < 1:
         raise InputError(f"processes is at least 1, not {processes}", code="bad_option")
+    if accelerate is not None:
+        accelerate_file(accelerate)
     options = StageOptions(
-        config=config, folder=folder, budget_usd=budget_usd, promote=promote, margin=margin, processes=processes
+        config=config,
+        folder=folder,
+        budget_usd=budget_usd,
+        promote=promote,
+        margin=margin,
+        processes=processes,
+        accelerate=accelerate,
     )
     return await _all_stages(options)
 
@@ -75,7 +85,8 @@ async def conductor_retrain(
     folder: str,
     budget_usd: Positive | None = None,
     margin: float = 0.02,
-    processes: int = 1,
+    processes: int | None = None,
+    accelerate: str | None = None,
 ) -> TrainingSummary | State[TrainingSummary]:
     """Train anew, in a folder of its own inside `folder`, and promote what is better; for a schedule.
 
@@ -84,12 +95,18 @@ async def conductor_retrain(
         folder: The runs' folders are made in it, each named after its flow run.
         budget_usd: As for `conductor-train`, for this run alone.
         margin: As for `conductor-train`.
-        processes: As for `conductor-train`.
+        processes, accelerate: As for `conductor-train`.
     """
     run = flow_run_id() or "local"
     whole: Any = conductor_train.fn
     summary: TrainingSummary | State[TrainingSummary] = await whole(
-        config, str(Path(folder) / run), budget_usd=budget_usd, promote=True, margin=margin, processes=processes
+        config,
+        str(Path(folder) / run),
+        budget_usd=budget_usd,
+        promote=True,
+        margin=margin,
+        processes=processes,
+        accelerate=accelerate,
     )
     return summary
 

@@ -10,6 +10,7 @@ folder/model/                the trained model and its tokenizer
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -222,6 +223,7 @@ def _keeper(
 
 def _watch(config: TrainConfig, records: Records, tape: Tape, on_step: Told) -> Any:
     """The callback that logs each step, marks checkpoints as complete, and pauses the run where the guard says so."""
+    from accelerate import PartialState
     from transformers import TrainerCallback
 
     class Watch(TrainerCallback):  # type: ignore[misc]
@@ -229,19 +231,26 @@ def _watch(config: TrainConfig, records: Records, tape: Tape, on_step: Told) -> 
             self.history: list[Mapping[str, float]] = []
             self.reason: str | None = None
 
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.began = time.perf_counter()
+
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            if not state.is_world_process_zero or "parse_rate" not in logs:
+            if "parse_rate" not in logs:
                 return
             figures = {name: value for name, value in logs.items() if isinstance(value, int | float)}
-            records.log(state.global_step, figures)
-            on_step(state.global_step, figures)
-            self.history.append(figures)
+            figures["seconds/step"] = time.perf_counter() - self.began
+            if state.is_world_process_zero:
+                records.log(state.global_step, figures)
+                on_step(state.global_step, figures)
+            self.history.append(figures)  # equal in all processes: those that share a run must pause it together
             self.reason = reason_to_pause(self.history, config.guard)
             if self.reason:
                 control.should_training_stop = control.should_save = True
 
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            records.mark(state.global_step)
+            PartialState().wait_for_everyone()  # each process writes a part
+            if state.is_world_process_zero:
+                records.mark(state.global_step)
             tape.forget(state.global_step)
 
     return Watch()

@@ -45,7 +45,7 @@ class Records:
                     code="config_changed",
                 )
         if self._writes_log:
-            path.write_text(config.model_dump_json(indent=2), encoding="utf-8")
+            rewrite(path, config.model_dump_json(indent=2))  # whole: other processes of the run may be reading it
 
     def rewind(self, step: int) -> None:
         """Forget what came after that step, and the line that a killed process left half written."""

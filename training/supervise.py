@@ -27,26 +27,44 @@ STAGES: tuple[Stage, ...] = ("prepare", "cold-start", "grpo", "evaluate", "regis
 GRACE_SECONDS = 6.0  # from SIGTERM to SIGKILL
 LOCK_SECONDS = 30.0  # for which a start waits for the dying process of an earlier one
 LOOK_SECONDS = 1.0
+ACCELERATE = Path(__file__).parent / "accelerate"
 
 
 class StageOptions(Frozen):
-    """What a stage is told: the configuration's name or path, the run's folder, and what the flow overrides."""
+    """What a stage is told: the configuration's name or path, the run's folder, and what the flow overrides.
+
+    `accelerate` says how GRPO's processes are launched (`accelerate_file`), `processes` how many, instead of that file.
+    """
 
     config: str
     folder: str
     budget_usd: float | None = None
     promote: bool = False
     margin: float = 0.02
-    processes: int = 1
+    processes: int | None = None
+    accelerate: str | None = None
 
 
 def stage_command(stage: Stage, options: StageOptions) -> list[str]:
     """The command line of a stage; GRPO in several processes goes through `accelerate launch`."""
     module = ["-m", "training.stage_process", stage, options.model_dump_json()]
-    if stage == "grpo" and options.processes > 1:
-        launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", str(options.processes)]
-        return [sys.executable, *launch, *module]
-    return [sys.executable, *module]
+    if stage != "grpo" or (options.accelerate is None and (options.processes or 1) == 1):
+        return [sys.executable, *module]
+    how = ["--config_file", str(accelerate_file(options.accelerate))] if options.accelerate else ["--multi_gpu"]
+    count = ["--num_processes", str(options.processes)] if options.processes else []
+    return [sys.executable, "-m", "accelerate.commands.launch", *how, *count, *module]
+
+
+def accelerate_file(source: str) -> Path:
+    """A path that ends in .yaml, or a name in training/accelerate. InputError `accelerate_unknown` if it is no file."""
+    path = Path(source) if source.endswith((".yaml", ".yml")) else ACCELERATE / f"{source}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(found.stem for found in ACCELERATE.glob("*.yaml")))
+        raise InputError(
+            f"there is no accelerate file {source!r}; there are {known}, or give a .yaml file",
+            code="accelerate_unknown",
+        )
+    return path
 
 
 def result_path(folder: Path, stage: Stage) -> Path:

@@ -7,36 +7,34 @@ weights      0.25 on the first round's advantages; on its rewards it would cance
 lengths      the first iterations compare plans of one length alone, see `advantage`
 rehearsal    plans by lot hold in place what a stage is not about, see `rehearsal`
 spare        groups that score alike make room for spare ones (dynamic sampling)
+in step      several processes ask the sampler equally often for equally many rows: it may be one for all of them (a
+             vLLM server, weights in shares), which waits for each
+seconds      how long sampling took, and waiting for workers, is logged with the other figures of a step
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from trl import GRPOTrainer
 
+from conductor_plugin.receipt import RoundView
 from training.advantage import within_lengths
 from training.config import TrainConfig
 from training.questions import Prompt, prompt_of, request_of
 from training.reward import NO_FIRST_ROUND, Outcome, Rewarder, Rollout, steps_named
+from training.sampled import Sample, Sampled, random_state, set_random_state
 from training.tape import Tape
 
 if TYPE_CHECKING:
     from training.rehearsal import Rehearsal
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Completions as token ids, of the prompts' token ids; log-probabilities only where the sampler's own differ."""
-
-    prompt_ids: list[list[int]]
-    completion_ids: list[list[int]]
-    logprobs: list[list[float]] | None = None
 
 
 class Sampler(Protocol):
@@ -60,7 +58,11 @@ class LogProbs(Protocol):
 
 
 def plain_sampler(prompts: list[Prompt], trainer: "ConductorTrainer") -> Sample:
-    """TRL's own generation, vLLM included, each prompt on its own."""
+    """TRL's own generation, vLLM included, each prompt on its own.
+
+    A vLLM server is sent each of them, not one a group: TRL would take the first of each `num_generations` prompts, and
+    those of second rounds are all different. Its prefix cache reads equal prompts once.
+    """
     prompt_ids, images, fields = trainer._tokenize_prompts(prompts)
     completion_ids, logprobs = trainer._generate_single_turn(prompt_ids, images, fields, num_generations=1)
     return Sample(prompt_ids, completion_ids, logprobs)
@@ -85,10 +87,14 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         self.sampler: Sampler = sampler or plain_sampler
         self.log_probs, self.rehearsal = log_probs, rehearsal
         self.rows: Sequence[dict[str, Any]] = ()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.rows = inputs
+        self.seconds.clear()
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        for phase, seconds in self.seconds.items():
+            self._metrics["train"][f"seconds/{phase}"].append(seconds)
         if int(inputs[0]["iteration"]) < self.config.grpo.by_length:
             output["advantages"] = self._within_lengths(output["completion_ids"], output["completion_mask"])
         output["advantages"] = output["advantages"] * self._weights(inputs).to(output["advantages"].device)
@@ -102,8 +108,20 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         return loss + rehearsed / self.current_gradient_accumulation_steps
 
     def _calculate_rewards(self, *arguments: Any) -> torch.Tensor:
-        self.rewards: torch.Tensor = super()._calculate_rewards(*arguments)
+        with self._timed("workers"):
+            self.rewards: torch.Tensor = super()._calculate_rewards(*arguments)
         return self.rewards
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        """Add the wall time of what is done inside to the iteration's phase."""
+        start = time.perf_counter()
+        yield
+        self.seconds[phase] += time.perf_counter() - start
+
+    def _sample(self, prompts: list[Prompt]) -> Sample:
+        with self._timed("generate"):
+            return self.sampler(prompts, self)
 
     def _within_lengths(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         kept = [row[keep.bool()].tolist() for row, keep in zip(ids, mask, strict=True)]
@@ -132,7 +150,7 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         """TRL's rollout function: the iteration from the tape, or sampled now; second rounds behind their first."""
         rows, iteration = self.rows, int(self.rows[0]["iteration"])
         offset = self.accelerator.process_index * len(rows)
-        taped = self.tape.read(iteration) or {}
+        taped = self._taped(iteration)
         sampled = Sampled(len(rows), taped)
         first = [i for i, row in enumerate(rows) if row["round"] == 0]
         second = [i for i, row in enumerate(rows) if row["round"] == 1]
@@ -144,11 +162,11 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
             after[j] = outcomes[j - self.num_generations]
             outcomes[j] = None if after[j].view else NO_FIRST_ROUND  # type: ignore[union-attr]
         if not taped:
-            self._second_rounds(sampled, [j for j in second if outcomes[j] is None], after)
+            self._second_rounds(sampled, second, prompts, after)
             self._fill(sampled, [j for j in second if outcomes[j] is not None])
-            self.tape.write(iteration, {**sampled.as_json(), "random": _random_state()})
+            self.tape.write(iteration, {**sampled.as_json(), "random": random_state()})
         else:
-            _set_random_state(taped["random"])
+            set_random_state(taped["random"])
         return {
             "prompt_ids": sampled.prompt_ids,
             "completion_ids": sampled.completion_ids,
@@ -159,8 +177,14 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
             "after": after,
         }
 
+    def _taped(self, iteration: int) -> dict[str, Any]:
+        """What the iteration sampled before the run was killed; nothing, if one of the processes came not so far."""
+        taped = self.tape.read(iteration) or {}
+        there = self.accelerator.gather(torch.tensor([len(taped)], device=self.accelerator.device))
+        return taped if there.all() else {}
+
     def _first_rounds(
-        self, sampled: "Sampled", places: list[int], prompts: list[Prompt], offset: int, *, taped: bool, whole: bool
+        self, sampled: Sampled, places: list[int], prompts: list[Prompt], offset: int, *, taped: bool, whole: bool
     ) -> list[tuple[int, Outcome]]:
         """Sample, so many groups at once; score what is there while the next ones are sampled.
 
@@ -171,30 +195,36 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         for start in range(0, len(places), size):
             chunk = places[start : start + size]
             if not taped:
-                sampled.put(chunk, self.sampler([prompts[i] for i in chunk], self))
+                sampled.put(chunk, self._sample([prompts[i] for i in chunk]))
             if whole or start + size < len(places):
                 texts = self.texts([sampled.completion_ids[i] for i in chunk])
                 rollouts = [self._rollout(i, text, offset + i) for i, text in zip(chunk, texts, strict=True)]
                 scoring.append((chunk, self.begin(self.rewarder.score(rollouts))))
-        return [pair for chunk, future in scoring for pair in zip(chunk, future.result(), strict=True)]
+        with self._timed("workers"):
+            return [pair for chunk, future in scoring for pair in zip(chunk, future.result(), strict=True)]
 
     def _rollout(self, i: int, completion: str, place: int) -> Rollout:
         row = self.rows[i]
         return Rollout(row["question"], completion, tuple(row["workers"]), row["iteration"], place)
 
-    def _second_rounds(self, sampled: "Sampled", chosen: list[int], after: Sequence[Outcome | None]) -> None:
+    def _second_rounds(
+        self, sampled: Sampled, places: list[int], prompts: list[Prompt], after: Sequence[Outcome | None]
+    ) -> None:
+        """Sample those whose first round has an answer; with several processes all of them, to stay in step."""
+        views = {j: outcome.view for j in places if (outcome := after[j]) is not None}
+        chosen = [j for j in places if views[j] or self.accelerator.num_processes > 1]
         if not chosen:
             return
-        prompts = []
-        for j in chosen:
-            row, view = self.rows[j], after[j].view  # type: ignore[union-attr]
-            question = self.rewarder.questions[row["question"]]
-            pool = self.rewarder.offered(question, row["workers"])
-            request = request_of(question, pool, self.config.rules, (view,), answered=True)  # type: ignore[arg-type]
-            prompts.append(prompt_of(request, self.config.prompt))
-        sampled.put(chosen, self.sampler(prompts, self))
+        asked = [self._second_prompt(j, view) if (view := views[j]) else prompts[j] for j in chosen]
+        sampled.put(chosen, self._sample(asked))
 
-    def _fill(self, sampled: "Sampled", chosen: list[int]) -> None:
+    def _second_prompt(self, j: int, view: RoundView) -> Prompt:
+        row = self.rows[j]
+        question = self.rewarder.questions[row["question"]]
+        pool = self.rewarder.offered(question, row["workers"])
+        return prompt_of(request_of(question, pool, self.config.rules, (view,), answered=True), self.config.prompt)
+
+    def _fill(self, sampled: Sampled, chosen: list[int]) -> None:
         """Rows of second rounds whose first has no answer: an end token that earns nothing and teaches nothing."""
         for j in chosen:
             sampled.prompt_ids[j] = sampled.prompt_ids[j - self.num_generations]
@@ -221,33 +251,3 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
         with self.accelerator.autocast():
             logps, entropies = self.log_probs(model, input_ids, attention_mask, logits_to_keep, self.temperature)
         return logps, entropies if options.get("compute_entropy") else None, None
-
-
-def _random_state() -> list[str]:
-    """Where torch's generators stand, so that a replayed iteration leaves them as it did when it was sampled."""
-    states = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
-    return [state.numpy().tobytes().hex() for state in states]
-
-
-def _set_random_state(states: Sequence[str]) -> None:
-    first, *others = (torch.tensor(list(bytes.fromhex(state)), dtype=torch.uint8) for state in states)
-    torch.set_rng_state(first)
-    torch.cuda.set_rng_state_all(others)
-
-
-class Sampled:
-    """What is sampled for an iteration's rows, filled in as it comes."""
-
-    def __init__(self, size: int, taped: Mapping[str, Any]) -> None:
-        self.prompt_ids: list[list[int]] = taped.get("prompt_ids", [[]] * size)
-        self.completion_ids: list[list[int]] = taped.get("completion_ids", [[]] * size)
-        self.logprobs: list[list[float] | None] = taped.get("logprobs", [None] * size)
-
-    def put(self, places: Sequence[int], sample: Sample) -> None:
-        for k, i in enumerate(places):
-            self.prompt_ids[i] = list(sample.prompt_ids[k])
-            self.completion_ids[i] = list(sample.completion_ids[k])
-            self.logprobs[i] = list(sample.logprobs[k]) if sample.logprobs else None
-
-    def as_json(self) -> dict[str, Any]:
-        return {"prompt_ids": self.prompt_ids, "completion_ids": self.completion_ids, "logprobs": self.logprobs}

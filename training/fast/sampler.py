@@ -7,7 +7,7 @@ Greedy completions are those of `generate` (tests/training/test_fast.py).
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from training.trainer import Sample
+from training.sampled import Sample
 
 if TYPE_CHECKING:
     import torch

@@ -1,0 +1,68 @@
+"""Which vLLM samples completions, where it is not the model itself; and what TRL is told of it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from conductor_plugin.errors import InputError
+from conductor_plugin.models import Frozen
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Colocated(Frozen):
+    """vLLM in the trainer's processes, which samples and learns in turns on the same GPUs.
+
+    `memory` is its share of each GPU: weights, keys and values. One copy of the model is split over `tensor_parallel`
+    processes. With `sleep` it gives up its memory while the model learns. `context`: tokens of a prompt with its
+    completion, at most; None: what the model can read.
+    """
+
+    vllm: Literal["colocate"]
+    memory: Annotated[float, Field(gt=0, lt=1)]
+    tensor_parallel: Count = 1
+    sleep: bool = False
+    context: Count | None = None
+
+
+class Served(Frozen):
+    """A vLLM server on GPUs of its own at `url`, which the trainer sends its weights to, by NCCL from `group_port`.
+
+    At the start it is waited for so long.
+    """
+
+    vllm: Literal["server"]
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    group_port: Annotated[int, Field(ge=1, le=65535)] = 51216
+    wait_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
+
+
+def vllm_arguments(spec: Colocated | Served | None, processes: int) -> dict[str, Any]:
+    """TRL's arguments for it; none where the model itself samples. InputError `bad_generation`.
+
+    What vLLM's probabilities differ from the trainer's by, TRL corrects the loss for, as it does by default.
+    """
+    if spec is None:
+        return {}
+    if isinstance(spec, Served):
+        return {
+            "use_vllm": True,
+            "vllm_mode": "server",
+            "vllm_server_base_url": spec.url,
+            "vllm_server_timeout": spec.wait_seconds,
+            "vllm_group_port": spec.group_port,
+        }
+    if processes % spec.tensor_parallel:
+        raise InputError(
+            f"generation.tensor_parallel {spec.tensor_parallel} does not divide the {processes} processes of the run; "
+            "choose one that does",
+            code="bad_generation",
+        )
+    return {
+        "use_vllm": True,
+        "vllm_mode": "colocate",
+        "vllm_gpu_memory_utilization": spec.memory,
+        "vllm_tensor_parallel_size": spec.tensor_parallel,
+        "vllm_enable_sleep_mode": spec.sleep,
+        "vllm_max_model_length": spec.context,
+    }
