@@ -66,7 +66,7 @@ def _fast(config: TrainConfig) -> "tuple[Sampler | None, LogProbs | None]":
 
     from training.models import place_of
 
-    if torch.cuda.is_available() or config.prompt.style != "short":
+    if torch.cuda.is_available() or config.prompt.style != "short" or config.generation:
         return None, None
     if config.model.kind == "pretrained" and AutoConfig.from_pretrained(place_of(config)).model_type != "llama":
         return None, None
