@@ -26,8 +26,12 @@ def start(tmp_path_factory):
     return settings, place, AutoModelForCausalLM.from_pretrained(place), AutoTokenizer.from_pretrained(place)
 
 
+def examples_of(settings):
+    return Examples(settings, training_pool(settings), list(world.QUESTIONS.values()))
+
+
 def rehearsal(settings, kept):
-    return Rehearsal(Examples(settings, training_pool(settings), list(world.QUESTIONS.values())), kept)
+    return Rehearsal(examples_of(settings), kept)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +74,33 @@ def test_a_run_rehearses_where_rewards_say_nothing(start, tmp_path, kept):
     before, after = (load_file(folder / "model.safetensors") for folder in (place, tmp_path / "run" / "model"))
     assert finished.status == "finished"
     assert all(torch.equal(before[name], after[name]) for name in before) is (kept is None)
+
+
+def test_keeping_an_answer_is_held_against_planning_again(start):
+    """Both ways: of rounds that half keep, a model that never would, or always would, learns to."""
+    from transformers import AutoModelForCausalLM
+
+    from training.rounds import KEEP, Rounds
+
+    settings, place, _, tokenizer = start
+    model = AutoModelForCausalLM.from_pretrained(place)
+    prompt = examples_of(settings).prompt(world.QUESTIONS["q1"], 2, 2)
+    told = tokenizer.convert_tokens_to_ids("]\nsubtasks = [")
+    ids = torch.tensor([tokenizer(prompt + "model_id = [")["input_ids"]])
+
+    def keeps():
+        return model(ids).logits[0, -1].softmax(dim=-1)[told].item()
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for known, reached in (
+        ([KEEP], lambda p: p > 0.9),
+        ([PLAN], lambda p: p < 0.1),
+        ([PLAN, KEEP], lambda p: p > 0.25),
+    ):
+        held = Rehearsal(Rounds([(prompt, known)]), "length")
+        for step in range(40):
+            held.loss(model, tokenizer, step).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        assert reached(keeps()), (known, keeps())
+    assert keeps() < 0.75
