@@ -61,7 +61,7 @@ def price_map_entry(model: str) -> dict[str, Any] | None:
 
 async def _ask(llm: LLM, messages: Sequence[Message]) -> WorkerReply:
     litellm = _litellm()
-    key = await _api_key(llm)
+    key = await api_key(llm)
     failure = None
     try:
         response = await litellm.acompletion(
@@ -117,8 +117,11 @@ def _cost(llm: LLM, response: Any, prompt: int | None, completion: int | None) -
     return float(cost) if cost else None
 
 
-async def _api_key(llm: LLM) -> str | None:
-    """The key's value. Where a private endpoint has no key named, a dummy: litellm would send OPENAI_API_KEY there."""
+async def api_key(llm: LLM) -> str | None:
+    """The key's value; PermanentError `missing_key` if there is none under its name.
+
+    Where a private endpoint has no key named, a dummy: litellm would send OPENAI_API_KEY there.
+    """
     name = llm.api_key_env
     if name is None:
         return "no-key" if llm.api_base else None

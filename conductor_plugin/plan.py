@@ -17,6 +17,7 @@ Access = Literal["all"] | tuple[Annotated[int, Field(strict=True, ge=0)], ...]
 
 _FENCE = re.compile(r"```\w*$")
 _THINK = re.compile(r"</?think>")
+_TAG = re.compile(r"<(?=[/<]|think>)")
 
 
 class PlanRules(Frozen):
@@ -203,6 +204,9 @@ def _short(value: object) -> str:
 
 
 def _quote(text: str) -> str:
-    """A Python string literal on one line, in which neither a think tag nor a line break stands as itself."""
+    """A Python string literal on one line, in which neither a think tag nor a line break stands as itself.
+
+    `plan_grammar` counts on it: no < stands before / or another one.
+    """
     literal = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text.replace("\\", "\\\\"))
-    return '"' + literal.replace('"', '\\"').replace("think>", "thin\\x6b>") + '"'
+    return '"' + _TAG.sub(r"\\x3c", literal.replace('"', '\\"')) + '"'

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 from conductor_plugin.errors import PoolError
 from conductor_plugin.models import Frozen
 from conductor_plugin.sandbox.probe import probe
-from conductor_plugin.worker_spec import PlannerSpec, Price, WorkerSpec, digest, shorten
+from conductor_plugin.worker_spec import Grammar, PlannerSpec, Price, WorkerSpec, digest, shorten
 from conductor_plugin.yaml_file import Missing, Unreadable, read_yaml
 
 EMBEDDED_POOL = Path(__file__).parent / "embedded_pool.yaml"
@@ -187,6 +187,7 @@ def _explain(error: ValidationError, content: dict[str, Any]) -> tuple[str, str]
 
 # The innermost of these in an error's place says which keys were possible.
 _KEYS = {
+    "grammar": Grammar.model_fields,
     "price": Price.model_fields,
     "planner": PlannerSpec.model_fields,
     "workers": WorkerSpec.model_fields,

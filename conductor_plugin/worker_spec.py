@@ -21,6 +21,7 @@ OWN_PARAMS = {
 }
 # The parameters that bound an answer's tokens, the stronger one first.
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
+VLLM_PROVIDERS = ("openai", "hosted_vllm")
 BUILT_KINDS = ("llm", "local", "calculator", "number", "text", "python")
 PLANNED_KINDS = ("search", "mcp")
 CALLABLE_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -188,12 +189,22 @@ class WorkerSpec(Frozen):
         return digest([self.fingerprint, self.api_base])
 
 
+class Grammar(Frozen):
+    """How long the plans are that a server's grammar allows, in characters: the reasoning, and each instruction.
+
+    With `reasoning: 0` the plan is the three lists alone. What a plan must be beyond that is the question's own rules.
+    """
+
+    reasoning: int = Field(default=1000, ge=0, le=20_000)
+    subtask: int = Field(default=400, ge=1, le=2_000)
+
+
 class PlannerSpec(Frozen):
     """A pool file's default planner.
 
     `kind: prompted` with a `model`, `kind: template` with a `name`, or `kind: conductor`, the trained one, with the
     folder of another one than the default as `name`. `workers` names those of its training that the pool has, where the
-    pool has others too, or lacks some.
+    pool has others too, or lacks some. With `grammar`, a prompted one's server lets it write valid plans only.
     """
 
     kind: str
@@ -205,9 +216,12 @@ class PlannerSpec(Frozen):
     price: Price | None = None
     clearance: str | None = None
     workers: tuple[str, ...] = ()
+    grammar: Grammar | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> "PlannerSpec":
+        if self.grammar:
+            self._takes_grammar()
         if self.workers and self.kind != "conductor":
             raise ValueError("pool_bad_value|only a planner of kind conductor has workers")
         whole = {"prompted": self.model, "template": self.name, "conductor": True}
@@ -216,6 +230,21 @@ class PlannerSpec(Frozen):
                 "pool_bad_value|a planner is {kind: prompted, model: …}, {kind: template, name: …} or {kind: conductor}"
             )
         return self
+
+    def _takes_grammar(self) -> None:
+        """Only a server of one's own reads vLLM's field `structured_outputs`; others refuse it or pass it over."""
+        provider = (self.model or "").partition("/")[0]
+        if self.kind != "prompted" or provider not in VLLM_PROVIDERS or not self.api_base:
+            raise ValueError(
+                "pool_bad_value|grammar is for a planner of kind prompted that vLLM serves: model: openai/NAME (or "
+                "hosted_vllm/NAME) and its api_base"
+            )
+        body = self.params.get("extra_body", {})
+        if not isinstance(body, dict) or "structured_outputs" in body or "response_format" in self.params:
+            raise ValueError(
+                "pool_bad_value|grammar says by itself what the model may write; leave params.response_format and "
+                "structured_outputs out, and write extra_body as a mapping"
+            )
 
 
 def _kinds() -> str:

@@ -121,9 +121,10 @@ class Upstream:
     """The server, in a thread of its own. Everything public may be used from any thread."""
 
     def __init__(
-        self, reply: Callable[[Body], str | Reply] = echo, *, models: tuple[str, ...] = ("test-model",)
+        self, reply: Callable[[Body], str | Reply] = echo, *, models: tuple[str, ...] = ("test-model",), port: int = 0
     ) -> None:
         self.base_url = ""
+        self.port = port  # 0: a free one
         self._reply, self._models = reply, models
         self._requests: list[Request] = []
         self._scripts: list[Script] = []
@@ -181,8 +182,9 @@ class Upstream:
 
     async def _run(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
-        self.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, backlog=512)
+        self.port = server.sockets[0].getsockname()[1]
+        self.base_url = f"http://127.0.0.1:{self.port}/v1"
         self._ready.set()
         await self._stop.wait()
         server.close()  # asyncio.run cancels the connections that are still open

@@ -19,6 +19,7 @@ from conductor_plugin.cli.check import check
 from conductor_plugin.cli.evaluate import evaluate
 from conductor_plugin.cli.plan import plan
 from conductor_plugin.cli.pool import pool
+from conductor_plugin.cli.serve_planner import serve_planner
 from conductor_plugin.cli.show import show
 from conductor_plugin.cli.store import store
 from conductor_plugin.cli.train import train
@@ -32,7 +33,7 @@ def cli() -> None:
     """Answer questions by planned workflows over a pool of models and tools, run as Prefect flows."""
 
 
-for command in (answer, plan, check, pool, show, store, evaluate, train, train_baseline):
+for command in (answer, plan, check, pool, show, store, evaluate, train, train_baseline, serve_planner):
     cli.add_command(command)
 
 

