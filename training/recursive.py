@@ -8,9 +8,10 @@ plan is followed by another round, until one keeps the answer or the bound is re
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from conductor_plugin.benchmarks.question import Question
@@ -136,21 +137,34 @@ def exported(config: TrainConfig, model: Path, folder: Path, pool: Pool) -> Trai
 
 
 def systems(planner: TrainedConductor, part: Pool, steps: int) -> list[System]:
-    """The planner on a part of the pool, with 0, 1, … further rounds."""
-    return [
-        System(f"rounds:{more}", Recursing(inner=planner, name="recursing"), part, max_rounds=more, max_steps=steps)
-        for more in range(MOST + 1)
+    """The planner on a part of the pool, with 0, 1, … further rounds.
+
+    With none it is asked as for the first of several, as it was in training, and no plan calls for another round.
+    """
+    once = System(_name(0), planner.model_copy(update={"tries": 1}), part, max_rounds=1, max_steps=steps)
+    return [once] + [
+        System(_name(more), Recursing(inner=planner, name="recursing"), part, max_rounds=more, max_steps=steps)
+        for more in range(1, MOST + 1)
     ]
 
 
-def line(name: str, rows: Iterable[Row]) -> str:
-    """A row of the table: right and calls of workers, for each number of further rounds."""
-    rows = list(rows)
+def _name(more: int) -> str:
+    return f"rounds:{more}"
+
+
+def line(name: str, parts: Sequence[Sequence[Row]]) -> str:
+    """A row of the table: right and calls of workers for each number of further rounds, means of the parts' rows.
+
+    The parts have the same questions, each of which is counted once in a part.
+    """
     cells = []
     for more in range(MOST + 1):
-        own = [row for row in rows if row.system == f"rounds:{more}"]
-        cells.append(f"{share_right(own):.3f} | {mean_of(own, 'steps') or 0:.2f}")
-    return f"| {name} | {len(rows) // (MOST + 1)} | {' | '.join(cells)} |"
+        own = [[row for row in rows if row.system == _name(more)] for rows in parts]
+        right = fmean(share_right(rows) for rows in own)
+        calls = fmean(mean_of(rows, "steps") or 0.0 for rows in own)
+        cells.append(f"{right:.3f} | {calls:.2f}")
+    count = sum(map(len, parts)) // (MOST + 1)
+    return f"| {name} | {count} | {' | '.join(cells)} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -172,10 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for families, told in ((TRAINED, "trained"), (UNSEEN, "unseen")):
         asked: list[Question] = questions("test", TESTED, families)
         for size in range(SMALLEST, len(pool.workers) + 1):
-            rows: list[Row] = []
-            for workers in (chosen for chosen in places(pool) if len(chosen) == size):
-                part = pool.of(pool.workers[w] for w in workers)
-                rows += answered(systems(planner, part, config.rules.max_steps), asked, store)
+            parts = [pool.of(pool.workers[w] for w in workers) for workers in places(pool) if len(workers) == size]
+            rows = [answered(systems(planner, part, config.rules.max_steps), asked, store) for part in parts]
             print(line(f"{size}, {told}", rows), flush=True)
 
 

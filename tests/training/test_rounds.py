@@ -12,12 +12,14 @@ from conductor_plugin.conduct import conduct
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import parse_plan
 from conductor_plugin.planners.base import Proposal, read_completion
+from conductor_plugin.planners.saved import Saved
+from conductor_plugin.planners.trained_conductor import TrainedConductor
 from conductor_plugin.pool import load_pool
 from tests.training import world
 from tests.training.world import completion, config
 from training.config import Rules
 from training.questions import request_of
-from training.recursive import Recursing, line, places, recursive
+from training.recursive import Recursing, line, places, recursive, systems
 from training.rounds import KEEP, SHOWN, Asked, rounds_of, run_first
 
 pytestmark = pytest.mark.local
@@ -114,9 +116,19 @@ def test_the_parts_of_the_pool():
 def test_a_line_of_the_table():
     from tests.training.test_tables import row
 
-    rows = [
-        row("rounds:0", "gcd", 0, right=False, steps=1),
-        row("rounds:1", "gcd", 0, right=True, steps=2),
-        row("rounds:2", "gcd", 0, right=True, steps=2),
-    ]
-    assert line("all", rows) == "| all | 1 | 0.000 | 1.00 | 1.000 | 2.00 | 1.000 | 2.00 |"
+    def part(right):  # the same question in both, right in one of them
+        return [
+            row("rounds:0", "gcd", 0, right=False, steps=1),
+            row("rounds:1", "gcd", 0, right=right, steps=2),
+            row("rounds:2", "gcd", 0, right=True, steps=2),
+        ]
+
+    assert line("all", [part(True), part(False)]) == "| all | 2 | 0.000 | 1.00 | 0.500 | 2.00 | 1.000 | 2.00 |"
+
+
+def test_without_further_rounds_the_model_is_asked_as_for_the_first_of_several(tmp_path):
+    pool = load_pool(settings(tmp_path).pool)
+    planner = TrainedConductor(model=Saved(path=str(tmp_path), digest="0"))
+    once, *more = systems(planner, pool, 3)
+    assert (once.max_rounds, once.planner.tries) == (1, 1)
+    assert [(system.max_rounds, type(system.planner)) for system in more] == [(1, Recursing), (2, Recursing)]
