@@ -103,7 +103,7 @@ def test_cancelled_in_the_ui(deployment, tmp_path):
     checkpoints = tmp_path / "checkpoints"
     with deployment.worker():
         run = start(deployment, "fake", config="deaf,child,slow", folder=str(tmp_path))
-        until(lambda: last_checkpoint(checkpoints))
+        until(lambda: last_checkpoint(checkpoints), 240)  # a flow run starts slowly on a machine that is busy
         trainer = starts(tmp_path)[-1]
         deployment.client.set_flow_run_state(run, Cancelling())  # as the UI does
         asked = time.monotonic()
@@ -125,7 +125,7 @@ def test_killed(deployment, who, tmp_path):
     """SIGKILL to the trainer: its stage goes on. To the flow: the automation starts it again."""
     with deployment.worker():
         run = start(deployment, "fake", config="slow", folder=str(tmp_path))
-        until(lambda: last_checkpoint(tmp_path / "checkpoints"))
+        until(lambda: last_checkpoint(tmp_path / "checkpoints"), 240)
         [flow], trainer = engine_of(run), starts(tmp_path)[-1]
         os.kill(trainer if who == "trainer" else flow, signal.SIGKILL)
         until(lambda: not alive(trainer))
