@@ -5,7 +5,6 @@ models then plan the same test questions for every part of the pool. Neither is 
 blind can tell a part by its size alone, so that it has to make plans that are right for most parts of that size.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -19,7 +18,7 @@ from training.config import Subsets, TrainConfig, load_config
 from training.curriculum import Stage, model_of, taught
 from training.families import questions
 from training.grpo import training_pool
-from training.learn import EACH, TextGrader, answered, seeded, store_in, system_of, use_threads
+from training.learn import EACH, TextGrader, answered, parser_of, seeded, store_in, system_of, use_threads
 from training.tables import share_right
 
 STAGE = Stage("adaptive", 1.0, schedule="cosine", rollouts=16)
@@ -45,13 +44,15 @@ def adapted_in(home: Path) -> Path:
     return home / STAGE.name / "model"
 
 
+def places(pool: Pool) -> list[tuple[int, ...]]:
+    """The workers of every part of the pool of at least two, the smallest first, the whole last."""
+    everyone = range(len(pool.workers))
+    return [chosen for size in range(SMALLEST, len(everyone) + 1) for chosen in combinations(everyone, size)]
+
+
 def parts(pool: Pool) -> list[Pool]:
-    """Every part of the pool of at least two workers, the smallest first, the whole last."""
-    return [
-        pool.of(chosen)
-        for size in range(SMALLEST, len(pool.workers) + 1)
-        for chosen in combinations(pool.workers, size)
-    ]
+    """Those parts, as pools."""
+    return [pool.of(pool.workers[i] for i in chosen) for chosen in places(pool)]
 
 
 def lines(
@@ -75,11 +76,8 @@ def lines(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """`python -m training.adaptive`."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=Path("runs/two-cores"))
-    parser.add_argument("--seed", type=int, default=0)
+    parser = parser_of(__doc__)
     parser.add_argument("--iterations", type=int, default=80)
-    parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args(arguments)
     use_threads(given.threads)
     config = seeded(load_config("two-cores"), given.seed)

@@ -4,7 +4,6 @@ The stages in which a seed learns lengths are run again with other weights of th
 table and `costs.png` have accuracy against calls on held-out questions, of greedy plans.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from training.config import TrainConfig, load_config
 from training.curriculum import STAGES, taught
 from training.families import questions
 from training.grpo import training_pool
-from training.learn import EACH, TextGrader, answered, seeded, store_in, system_of, use_threads
+from training.learn import EACH, TextGrader, answered, parser_of, seeded, store_in, system_of, use_threads
 from training.tables import share_right
 
 WEIGHTS = (0.0, 0.05, 0.2)
@@ -54,10 +53,7 @@ def plot(points: Sequence[Point], path: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """`python -m training.costs`."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=Path("runs/two-cores"))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
+    parser = parser_of(__doc__)
     given = parser.parse_args(arguments)
     use_threads(given.threads)
     config = seeded(load_config("two-cores"), given.seed)

@@ -238,6 +238,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _say(f"exported; use it with --planner conductor:{planner} --pool {config.pool}")
 
 
+def parser_of(about: str | None) -> argparse.ArgumentParser:
+    """The options of a script that goes on from a seed of `make learn`; `about` is its docstring."""
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=Path("runs/two-cores"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    return parser
+
+
 def use_threads(count: int) -> None:
     """Threads spin while they wait for each other: two of them are slower than one on cores that are busy."""
     import torch

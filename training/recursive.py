@@ -7,9 +7,7 @@ the first (paper, "Recursion"); second plans are compared with those of their le
 plan is followed by another round, until one keeps the answer or the bound is reached; at 0, 1 and 2 further rounds.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
-from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -25,13 +23,14 @@ from conductor_plugin.planners.manifest import FILE, TrainedRules
 from conductor_plugin.planners.saved import saved_at
 from conductor_plugin.planners.trained_conductor import TrainedConductor
 from conductor_plugin.pool import Pool
-from training.adaptive import SMALLEST, adapted_in
+from training.adaptive import SMALLEST, adapted_in, parts, places
 from training.config import PLANS_A_PROMPT, ColdStart, Recursion, Rules, Subsets, TrainConfig, load_config
 from training.curriculum import Stage, taught
 from training.export import export
 from training.families import TRAINED, UNSEEN, questions
 from training.grpo import training_pool
-from training.learn import EACH, TextGrader, answered, completions, seeded, store_in, use_threads
+from training.learn import EACH, TextGrader, answered, completions, parser_of, seeded, store_in, use_threads
+from training.reward import handed_on
 from training.rounds import Asked, Rounds, cold_rounds, rounds_of, run_first
 from training.tables import share_right
 
@@ -62,14 +61,7 @@ class Recursing(Frozen):
         plan, rules = proposal.plan, request.rules
         if plan is None or not plan.model_id or not rules.conductor or plan.model_id[-1] == rules.workers:
             return proposal
-        further = plan.model_copy(
-            update={
-                "model_id": (*plan.model_id, rules.workers),
-                "subtasks": (*plan.subtasks, ""),
-                "access_list": (*plan.access_list, (len(plan.model_id) - 1,)),
-            }
-        )
-        return proposal.model_copy(update={"plan": further})
+        return proposal.model_copy(update={"plan": handed_on(plan, rules.workers)})
 
 
 def recursive(config: TrainConfig, iterations: int) -> TrainConfig:
@@ -111,12 +103,6 @@ def drawn(config: TrainConfig, start: Path, home: Path) -> Rounds:
             for k, question in enumerate(chosen)
         ]
     return rounds_of(config, pool, asked, run_first(config, pool, asked, TextGrader, home / "cold-rounds.sqlite"))
-
-
-def places(pool: Pool) -> list[tuple[int, ...]]:
-    """The workers of every part of the pool of at least two, the smallest first, the whole last."""
-    everyone = range(len(pool.workers))
-    return [chosen for size in range(SMALLEST, len(everyone) + 1) for chosen in combinations(everyone, size)]
 
 
 def exported(config: TrainConfig, model: Path, folder: Path, pool: Pool) -> TrainedConductor:
@@ -169,11 +155,8 @@ def line(name: str, parts: Sequence[Sequence[Row]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """`python -m training.recursive`."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=Path("runs/two-cores"))
-    parser.add_argument("--seed", type=int, default=0)
+    parser = parser_of(__doc__)
     parser.add_argument("--iterations", type=int, default=80)
-    parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args(arguments)
     use_threads(given.threads)
     config = recursive(seeded(load_config("two-cores"), given.seed), given.iterations)
@@ -186,8 +169,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for families, told in ((TRAINED, "trained"), (UNSEEN, "unseen")):
         asked: list[Question] = questions("test", TESTED, families)
         for size in range(SMALLEST, len(pool.workers) + 1):
-            parts = [pool.of(pool.workers[w] for w in workers) for workers in places(pool) if len(workers) == size]
-            rows = [answered(systems(planner, part, config.rules.max_steps), asked, store) for part in parts]
+            alike = [part for part in parts(pool) if len(part.workers) == size]
+            rows = [answered(systems(planner, part, config.rules.max_steps), asked, store) for part in alike]
             print(line(f"{size}, {told}", rows), flush=True)
 
 

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.budget import BUDGET, Budget
 from conductor_plugin.context import Seen
 from conductor_plugin.errors import BudgetError, PlanError
 from conductor_plugin.evaluation.evaluate import Grader
+from conductor_plugin.plan import Plan
 from conductor_plugin.plan_text import find_lists
 from conductor_plugin.planners.given import GivenPlan
 from conductor_plugin.pool import Pool
@@ -257,12 +258,19 @@ def forced_view(result: RoundResult, conductor: int) -> RoundView | None:
     if result.status != "completed" or not result.receipt or not result.plan or not result.plan.model_id:
         return None
     plan, last = result.plan, len(result.plan.model_id) - 1
-    asked = plan.model_copy(
+    seen = Seen(index=last, subtask=plan.subtasks[last], output=result.receipt.answer or "")
+    return RoundView(plan=handed_on(plan, conductor), outputs=(seen,))
+
+
+P = TypeVar("P", Plan, PlanRecord)
+
+
+def handed_on(plan: P, conductor: int) -> P:
+    """The plan with the Conductor, whose number is given, behind its last step, which that sees."""
+    return plan.model_copy(
         update={
             "model_id": (*plan.model_id, conductor),
             "subtasks": (*plan.subtasks, ""),
-            "access_list": (*plan.access_list, (last,)),
+            "access_list": (*plan.access_list, (len(plan.model_id) - 1,)),
         }
     )
-    seen = Seen(index=last, subtask=plan.subtasks[last], output=result.receipt.answer or "")
-    return RoundView(plan=asked, outputs=(seen,))
