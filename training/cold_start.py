@@ -120,10 +120,7 @@ class Examples:
         question = source.choice(self.questions)
         workers = source.randint(min(2, len(self.pool.workers)), len(self.pool.workers))
         steps = source.randint(1, self.config.rules.max_steps)
-        spec = self.config.cold_start
-        instructions: Sequence[str] = PHRASES
-        if spec and spec.instructions == "of the question":
-            instructions = (*PHRASES, *parts_of(question.text))
+        instructions = instructions_for(self.config, question)
         return (
             self.prompt(question, workers, steps),
             [render_plan(random_plan(source, workers, steps, instructions)) for _ in range(plans)],
@@ -139,9 +136,12 @@ class Examples:
         return prompt
 
 
-def parts_of(text: str) -> list[str]:
-    """The sentences of a question."""
-    return [part for part in re.split(r"(?<=[.?!])\s+", text) if part]
+def instructions_for(config: TrainConfig, question: Question) -> Sequence[str]:
+    """What the cold start tells workers about a question: any of the phrases, or of the question's sentences."""
+    if config.cold_start is None or config.cold_start.instructions == "phrases":
+        return PHRASES
+    sentences = [part for part in re.split(r"(?<=[.?!])\s+", question.text) if part]
+    return (*PHRASES, *sentences)
 
 
 def teach(

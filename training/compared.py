@@ -18,7 +18,8 @@ from conductor_plugin.plan import render_plan
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
 from conductor_plugin.planners.rules import RuleRouter
 from conductor_plugin.pool import Pool
-from training.cold_start import random_plan
+from training.cold_start import instructions_for, random_plan
+from training.config import TrainConfig
 
 RULES = Path(__file__).parent / "rules" / "two-cores.yaml"
 MERGE = "Give the first answer above that is not a refusal."
@@ -63,10 +64,13 @@ def written(name: str, questions: Sequence[Question], completions: Sequence[str]
     return System(name, WrittenPlans(name=name, completions=plans), pool, max_steps=steps)
 
 
-def by_lot(questions: Sequence[Question], pool: Pool, steps: int, seed: int) -> System:
+def by_lot(questions: Sequence[Question], pool: Pool, config: TrainConfig) -> System:
     """Plans drawn as the cold start draws them: what a model that knows the format alone amounts to."""
-    source = Random(f"by lot/{seed}")
-    plans = [render_plan(random_plan(source, len(pool.workers), steps)) for _ in questions]
+    source, steps = Random(f"by lot/{config.grpo.seed}"), config.rules.max_steps
+    plans = [
+        render_plan(random_plan(source, len(pool.workers), steps, instructions_for(config, question)))
+        for question in questions
+    ]
     return written(LOT, questions, plans, pool, steps)
 
 

@@ -17,7 +17,7 @@ from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.errors import ConductorError
 from conductor_plugin.evaluation.evaluate import Grader
 from training.cold_start import Drawn, Examples
-from training.config import TrainConfig
+from training.config import PLANS_A_PROMPT, TrainConfig
 from training.fast.logps import shared_log_probs
 from training.fast.sampler import FastSampler
 from training.grpo import Finished, train, training_pool
@@ -78,13 +78,22 @@ def taught(
     examples = examples or Examples(config, training_pool(config), asked)
     for stage in stages:
         chosen = [question for question in asked if stage.subject in (None, question.subject)]
-        rehearsal = Rehearsal(examples, stage.kept, stage.weight, config.grpo.seed) if stage.kept else None
+        rehearsal = _rehearsal(config, stage, examples)
         done = train_once(configured(config, stage), start, home / stage.name, chosen, grader, say, rehearsal)
         say(f"{stage.name}: {done.status} after {done.step} iterations {done.reason}")
         if done.status != "finished":
             raise Unfinished(f"the stage {stage.name} ended early: {done.reason}", code=done.status)
         start = home / stage.name / "model"
     return start
+
+
+def _rehearsal(config: TrainConfig, stage: Stage, examples: Drawn) -> Rehearsal | None:
+    """What a stage rehearses, with a quarter as many plans as it has rollouts."""
+    if not stage.kept:
+        return None
+    plans = config.grpo.questions * config.grpo.rollouts // 4
+    size = max(1, plans // PLANS_A_PROMPT) * PLANS_A_PROMPT
+    return Rehearsal(examples, stage.kept, stage.weight, config.grpo.seed, size)
 
 
 def model_of(home: Path) -> Path:

@@ -5,18 +5,23 @@ after a stage of one-step plans, two plans of three have one step where they may
 same worker as first ones (training/README.md, runs d13 and s1). Plans by lot, as in the cold start, hold that in place.
 """
 
+import re
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from random import Random
 from typing import Any, Literal
 
 import torch
 
-from training.cold_start import NAMED, NEXT, TOLD, Drawn, batch_of
+from training.cold_start import TOLD, Drawn, batch_of
 from training.fast.logps import shared_logits
 
 Kept = Literal["length", "all but the first worker"]
-SIZE = 64
-"""Plans an iteration, of 8 prompts."""
+SPACE = "\u0120"
+"""How tokens of bytes write a space."""
+LISTED = re.compile(r"model_id = \[((?:\d+(?:, )?)*)\]")
+"""The workers that a plan names."""
 
 
 @dataclass(frozen=True)
@@ -24,47 +29,60 @@ class Rehearsal:
     """The loss of plans by lot, of those of their tokens that a stage is not about, times `weight`.
 
     A rewarded word has about a tenth of its completion's loss, a rehearsed one all of its own: 1 holds what is kept,
-    0.05 slows what pulls at it.
+    0.05 slows what pulls at it. `size` is the number of plans an iteration, 8 for each prompt.
     """
 
     examples: Drawn
     kept: Kept
     weight: float = 1.0
     seed: int = 0
+    size: int = 64
 
     def loss(self, model: Any, tokenizer: Any, iteration: int) -> torch.Tensor:
         """In nats a token, times `weight`; the plans are those of the iteration, also after a resume."""
         source = Random(f"rehearsal/{self.seed}/{iteration}")
-        ids, mask, width = batch_of(tokenizer, self.examples, source, SIZE)
+        ids, mask, width = batch_of(tokenizer, self.examples, source, self.size)
         every = shared_logits(model, ids, mask, width).log_softmax(dim=-1)
-        plans = ids[:, -width:]
-        log_probs = every.gather(-1, plans[:, :, None])[..., 0]
-        chosen = self.chosen(plans, tokenizer) & mask[:, -width:].bool()
+        plans, own = ids[:, -width:], mask[:, -width:].bool()
+        log_probs = every.gather(-1, plans[own][:, None])[:, 0]
+        chosen = self.chosen(plans, tokenizer)[own]
         whole = (log_probs * chosen).sum()
         if self.kept == "length":
-            whole = whole + self._not_kept(every, plans, tokenizer)
+            whole = whole + self._not_kept(every, plans, own, tokenizer)
         return -self.weight * whole / chosen.sum()
 
     def chosen(self, plans: torch.Tensor, tokenizer: Any) -> torch.Tensor:
         """Which tokens of plans [rows, width] are rehearsed."""
-        _, told, between = tokenizer.convert_tokens_to_ids([NAMED, TOLD, NEXT])
-        if self.kept == "length":
-            among_workers = (plans == told).cumsum(dim=1) == 0
-            return (plans == told) | (among_workers & (plans == between))
-        return ~_first_workers(plans, tokenizer)
+        first, ends = _workers(plans, tokenizer)
+        return ends if self.kept == "length" else ~first
 
     @staticmethod
-    def _not_kept(every: torch.Tensor, plans: torch.Tensor, tokenizer: Any) -> torch.Tensor:
+    def _not_kept(every: torch.Tensor, plans: torch.Tensor, own: torch.Tensor, tokenizer: Any) -> torch.Tensor:
         """The log-probability that a plan which names workers names any at all, whichever: 0 where nobody would think
-        of three empty lists (they keep an earlier round's answer)."""
-        told = tokenizer.convert_tokens_to_ids(TOLD)
-        places = _first_workers(plans, tokenizer) & (plans != told)
+        of three empty lists (they keep an earlier round's answer), or where they have no token of their own.
+        """
+        told = tokenizer.get_vocab().get(TOLD)
+        if told is None:
+            return every.new_zeros(())
+        first, _ = _workers(plans, tokenizer)
+        places = (first & (plans != told))[own]
         return torch.log1p(-every[places][:, told].exp().clamp(max=1 - 1e-6)).sum()
 
 
-def _first_workers(plans: torch.Tensor, tokenizer: Any) -> torch.Tensor:
-    """Where the first worker of each plan stands, or the end of an empty list."""
-    named = tokenizer.convert_tokens_to_ids(NAMED)
-    first = torch.zeros_like(plans, dtype=torch.bool)
-    first[:, 1:] = plans[:, :-1] == named
-    return first
+def _workers(plans: torch.Tensor, tokenizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where plans [rows, width] name their first worker, or none; and what follows each worker: another, or the end.
+
+    Tokenizers cut plans differently: it is the token with that character.
+    """
+    first, ends = torch.zeros_like(plans, dtype=torch.bool), torch.zeros_like(plans, dtype=torch.bool)
+    for row, ids in enumerate(plans.tolist()):
+        pieces = tokenizer.convert_ids_to_tokens(ids)
+        starts = list(accumulate(map(len, pieces), initial=0))
+        found = LISTED.match("".join(pieces).replace(SPACE, " "))
+        if found is None:
+            raise ValueError("a rehearsed plan is written as render_plan writes it")
+        begin = found.start(1)
+        first[row, bisect_right(starts, begin) - 1] = True
+        for end in [begin + number.end() for number in re.finditer(r"\d+", found[1])] or [begin]:
+            ends[row, bisect_right(starts, end) - 1] = True
+    return first, ends
