@@ -1,10 +1,13 @@
-"""A trained Llama as the folder that `--planner conductor:FOLDER` runs: ONNX, tokenizer, manifest and model card.
+"""What was trained as the folder that `--planner conductor:FOLDER` runs, with manifest and model card.
+
+A whole Llama becomes ONNX with its tokenizer; an adapter on SmolLM2 stays as PEFT saved it.
 
 Nothing is written unless the exported model gives, on the given questions, the very prompts and greedy completions of
 the torch model.
 """
 
 import json
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +17,14 @@ from typing import Any, Literal
 from conductor_plugin.errors import InputError
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners import known, manifest
+from conductor_plugin.planners.adapter import installed_base
 from conductor_plugin.planners.base import PlanRequest
-from conductor_plugin.planners.decoder import Decoder, greedy
+from conductor_plugin.planners.decoder import greedy
 from conductor_plugin.planners.known import Known
 from conductor_plugin.planners.manifest import Decoding, Manifest, PromptSettings, TrainedPool, TrainedRules
+from conductor_plugin.planners.trained_conductor import decoder_of
 from conductor_plugin.pool import Pool
+from conductor_plugin.workers.local import weights
 from training.onnx_model import write_onnx
 
 Precision = Literal["fp32", "fp16", "int8"]
@@ -41,32 +47,35 @@ def export(
     precision: Precision = "fp32",
     card: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """Write a checkpoint of transformers (a Llama, with its tokenizer) as a trained Conductor's folder.
+    """Write a checkpoint (a Llama of transformers with its tokenizer, or an adapter) as a trained Conductor's folder.
 
     `questions` are what the export is tried on; `card` fills the model card (`training/model_card.md`), and what it
     leaves out says "not recorded". The folder appears whole or not at all. InputError `export_exists` if it is there,
-    `export_unlike` if the exported model writes other text than torch, `bad_option` without questions.
+    `export_unlike` if the exported model writes other text than torch, `bad_option` without questions or for an
+    adapter in another precision than it has.
     """
-    import transformers
-
     if folder.exists():
         raise InputError(f"{folder} is there already; export into a new folder", code="export_exists")
     if not questions:
         raise InputError("name the questions that the export is tried on", code="bad_option")
-    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
-    model: Any = transformers.AutoModelForCausalLM.from_pretrained(
-        checkpoint, local_files_only=True, dtype="float32", attn_implementation="eager"
-    ).eval()
+    adapted = is_adapter(checkpoint)
+    if adapted and precision != "fp32":
+        raise InputError("an adapter is exported as it is; leave out the precision", code="bad_option")
+    model, tokenizer = _loaded(checkpoint)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as partial:
         made = Path(partial) / "whole"
         made.mkdir()
-        write_onnx(model, made / manifest.MODEL, precision)
-        _write_tokenizer(tokenizer, made)
+        if adapted:
+            _copy_adapter(checkpoint, made)
+        else:
+            write_onnx(model, made / manifest.MODEL, precision)
+            _write_tokenizer(tokenizer, made)
         if families:
             (made / known.FILE).write_text(families.model_dump_json(), encoding="utf-8")
         facts = Manifest(
             run=run,
+            base=installed_base() if adapted else None,
             prompt=prompt,
             prompt_digest=prompt.digest(),
             rules=rules,
@@ -84,6 +93,36 @@ def export(
         (made / manifest.CARD).write_text(_card(facts, families, model, precision, card or {}), encoding="utf-8")
         made.rename(folder)
     return facts
+
+
+def is_adapter(checkpoint: Path) -> bool:
+    """Whether PEFT saved an adapter there."""
+    return (checkpoint / manifest.ADAPTER_CONFIG).is_file()
+
+
+def _loaded(checkpoint: Path) -> tuple[Any, Any]:
+    """The checkpoint's model and tokenizer, by transformers; an adapter on weights of its own."""
+    import transformers
+
+    def whole(folder: Path, attention: str | None = None) -> Any:
+        return transformers.AutoModelForCausalLM.from_pretrained(
+            folder, local_files_only=True, dtype="float32", attn_implementation=attention
+        )
+
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
+    if not is_adapter(checkpoint):
+        return whole(checkpoint, "eager").eval(), tokenizer
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(whole(weights()), checkpoint).eval(), tokenizer
+
+
+def _copy_adapter(checkpoint: Path, folder: Path) -> None:
+    """The adapter's files; where its base lay on the machine that trained it is nobody's business."""
+    shutil.copyfile(checkpoint / manifest.ADAPTER, folder / manifest.ADAPTER)
+    settings = json.loads((checkpoint / manifest.ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    settings["base_model_name_or_path"] = installed_base()
+    (folder / manifest.ADAPTER_CONFIG).write_text(json.dumps(settings, indent=1), encoding="utf-8")
 
 
 def _write_tokenizer(tokenizer: Any, folder: Path) -> None:
@@ -113,7 +152,7 @@ def _request(question: str, pool: Pool, rules: TrainedRules) -> PlanRequest:
 
 def _check_alike(model: Any, tokenizer: Any, made: Path, facts: Manifest, requests: Sequence[PlanRequest]) -> None:
     """InputError `export_unlike` for the first prompt or greedy completion that differs."""
-    decoder = Decoder.load(made, facts.special)
+    decoder = decoder_of(made, facts)
     for request in requests:
         prompt = facts.prompt.build(request)
         ids = decoder.prompt(prompt)
@@ -124,7 +163,7 @@ def _check_alike(model: Any, tokenizer: Any, made: Path, facts: Manifest, reques
         if here != there:
             raise InputError(
                 f"the exported model plans {request.question!r} otherwise than torch: {decoder.text(here)!r} instead "
-                f"of {decoder.text(there)!r}; export it in fp32",
+                f"of {decoder.text(there)!r}{'' if facts.base else '; export it in fp32'}",
                 code="export_unlike",
             )
 
@@ -160,6 +199,7 @@ def torch_greedy(model: Any, ids: Sequence[int], decoding: Decoding) -> list[int
 
 def _card(facts: Manifest, families: Known | None, model: Any, precision: str, card: Mapping[str, str]) -> str:
     rates = families.rates if families else None
+    trained = sum(one.numel() for name, one in model.named_parameters() if not facts.base or "lora_" in name)
     knows = (
         f"Of {rates.inside} questions of these families that set nothing it refused {rates.false_reject:.1%}; of "
         f"{rates.outside} of others it took in {rates.false_accept:.1%}."
@@ -172,8 +212,13 @@ def _card(facts: Manifest, families: Known | None, model: Any, precision: str, c
             **unknown,
             **card,
             "run": facts.run,
-            "parameters": f"{model.num_parameters() / 1e6:.2f}",
-            "precision": precision,
+            "form": (
+                f"an adapter of {trained / 1e6:.2f} million parameters on {facts.base}, run on the CPU by torch "
+                "(`prefect-conductor[local]`)"
+                if facts.base
+                else f"{trained / 1e6:.2f} million parameters, a Llama as ONNX in {precision}, run on the CPU by "
+                "onnxruntime"
+            ),
             "pool": "\n".join(f"{i}. {name}" for i, name in enumerate(facts.pool.names)),
             "fingerprint": facts.pool.fingerprint,
             "subsets": "and of parts of it" if facts.subsets else "and of no other",

@@ -226,15 +226,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report = write_report(rows, baseline_rows(config, given.folder), given.folder, given.seeds)
     _say(report)
     seed = best_seed(config, given.folder, given.seeds, _say)
-    if config.model.kind == "pretrained":
-        _say(f"the best is {model_of(given.folder / f'seed-{seed}')}; only a whole model from scratch is exported")
-        return
     planner = ship(
         config,
         model_of(given.folder / f"seed-{seed}"),
         given.folder / "conductor",
         training_pool(config),
-        f"two-cores-seed-{seed}",
+        f"{Path(given.config).stem}-seed-{seed}",
         f"Of seed {seed}, the best of {given.seeds} on held-out questions; the table has all of them.\n\n{report}",
     )
     _say(f"exported; use it with --planner conductor:{planner} --pool {config.pool}")

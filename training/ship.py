@@ -18,9 +18,16 @@ TRIED = 24
 WORDED = 60
 """Questions of each family from which its wording is learnt."""
 LIMITS = (
-    "It plans what these families ask, in words like theirs, and was measured on no other questions. Its instructions "
-    "to workers are four fixed phrases. A question of three parts gets two steps: training has none of three."
+    "It plans what these families ask, in words like theirs, and was measured on no other questions. "
+    "A question of three parts gets two steps: training has none of three."
 )
+RECIPES = {
+    "scratch": "`make learn`: a tokenizer and a Llama from nothing, a cold start on the format alone, and GRPO on the "
+    "grades of whole workflows in stages (`training/README.md`). Its instructions to workers are four fixed phrases.",
+    "pretrained": "`python -m training.learn --config smollm2`: an adapter (LoRA), a cold start on the format alone, "
+    "and GRPO on the grades of whole workflows in stages (`training/README.md`). Its instructions to workers are four "
+    "fixed phrases and sentences of the question.",
+}
 
 
 def ship(config: TrainConfig, model: Path, folder: Path, pool: Pool, run: str, figures: str) -> Path:
@@ -39,8 +46,7 @@ def ship(config: TrainConfig, model: Path, folder: Path, pool: Pool, run: str, f
         families=known_families(),
         card={
             "data": "Items of reasoning-gym in three wordings, alone and in chains of two (`training/families.py`).",
-            "recipe": "`make learn`: a tokenizer and a Llama from nothing, a cold start on the format alone, and GRPO "
-            "on the grades of whole workflows in three stages (`training/README.md`).",
+            "recipe": RECIPES[config.model.kind],
             "figures": figures,
             "limits": LIMITS,
         },

@@ -34,6 +34,7 @@ from conductor_plugin.planners.trained_conductor import places_in
 from conductor_plugin.pool import Pool
 from conductor_plugin.worker_spec import digest
 from training.config import TrainConfig, load_config
+from training.models import OF_THE_PACKAGE
 from training.questions import load_questions
 from training.supervise import Stage, StageOptions, read_result, result_path, write_json
 
@@ -90,8 +91,8 @@ def judge(options: StageOptions) -> Result:
     from training.grpo import training_pool
 
     config, folder = settings(options), Path(options.folder)
-    if (kind := _kind(folder / "model")) != "llama":
-        return {"skipped": f"{kind} is not exported: only whole Llamas run as a planner of this package"}
+    if (kind := _kind(config, folder / "model")) is not None:
+        return {"skipped": f"{kind} is not exported: whole Llamas, and adapters on {OF_THE_PACKAGE}, run as a planner"}
     pool, held_out = training_pool(config), list(load_questions(config.questions).held_out.values())
     if not held_out:
         return {"skipped": "no set of questions has held_out, so that there is nothing to judge it by"}
@@ -141,12 +142,14 @@ def done(stage: Stage, options: StageOptions) -> Result:
     return found
 
 
-def _kind(model: Path) -> str:
-    """The architecture of a saved model, as its configuration says."""
-    try:
-        return str(json.loads((model / "config.json").read_text(encoding="utf-8"))["model_type"])
-    except FileNotFoundError:
-        return "an adapter"
+def _kind(config: TrainConfig, model: Path) -> str | None:
+    """What a saved model is, in words; None if it is something that this package runs."""
+    from training.export import is_adapter
+
+    if is_adapter(model):
+        return None if config.model.name == OF_THE_PACKAGE else f"an adapter on {config.model.name}"
+    architecture = json.loads((model / "config.json").read_text(encoding="utf-8"))["model_type"]
+    return None if architecture == "llama" else str(architecture)
 
 
 def _exported(config: TrainConfig, pool: Pool, held_out: Sequence[Question], folder: Path) -> Path:

