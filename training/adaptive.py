@@ -15,13 +15,14 @@ from conductor_plugin.evaluation.store import Store
 from conductor_plugin.evaluation.systems import make_systems
 from conductor_plugin.pool import Pool
 from training.config import Subsets, TrainConfig, load_config
-from training.curriculum import Stage, model_of, taught
+from training.curriculum import model_of, taught
 from training.families import questions
 from training.grpo import training_pool
 from training.learn import EACH, TextGrader, answered, parser_of, seeded, store_in, system_of, use_threads
+from training.lesson import Lesson
 from training.tables import share_right
 
-STAGE = Stage("adaptive", 1.0, schedule="cosine", rollouts=16)
+LESSON = Lesson(name="adaptive", share=1.0, schedule="cosine", rollouts=16)
 TESTED = 4
 """Test questions of each family, for every part of the pool."""
 SMALLEST = 2
@@ -36,12 +37,12 @@ def adapted(config: TrainConfig, start: Path, home: Path, iterations: int, say: 
             "subsets": Subsets(smallest=SMALLEST, largest=size),
         }
     )
-    return taught(settings, start, home, questions("train", EACH["train"]), TextGrader, say, [STAGE])
+    return taught(settings, start, home, questions("train", EACH["train"]), TextGrader, say, [LESSON])
 
 
 def adapted_in(home: Path) -> Path:
     """The model that `adapted` left in a seed's folder."""
-    return home / STAGE.name / "model"
+    return home / LESSON.name / "model"
 
 
 def places(pool: Pool) -> list[tuple[int, ...]]:
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     use_threads(given.threads)
     config = seeded(load_config("two-cores"), given.seed)
     home = given.folder / f"seed-{given.seed}"
-    models = {"never saw parts": model_of(home)}
+    models = {"never saw parts": model_of(config, home)}
     models["trained on parts"] = adapted(config, models["never saw parts"], home, given.iterations, print)
     store = store_in(given.folder)
     found = lines(config, models, questions("test", TESTED), store)

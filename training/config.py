@@ -13,6 +13,7 @@ from conductor_plugin.models import Frozen
 from conductor_plugin.planners.manifest import PromptSettings
 from conductor_plugin.yaml_file import Unreadable, read_yaml
 from training.generation import Colocated, Served
+from training.lesson import Lesson
 
 CONFIGS = Path(__file__).parent / "configs"
 
@@ -207,6 +208,7 @@ class Sampling(Frozen):
 class TrainConfig(Frozen):
     """A whole run. `pool` is a pool file or `embedded`; `only` leaves workers out; `budget_usd` caps all resumes.
 
+    GRPO is one run, or with `lessons` several, which share its iterations (`training.learn`; not `conductor train`).
     `generation` says which vLLM samples; without one the model itself does, by `generate`.
     """
 
@@ -219,6 +221,7 @@ class TrainConfig(Frozen):
     cold_start: ColdStart | None = None
     gate: Gate = Gate()
     grpo: Grpo
+    lessons: tuple[Lesson, ...] = ()
     reward: RewardSpec = RewardSpec()
     recursion: Recursion | None = None
     subsets: Subsets | None = None
@@ -233,6 +236,8 @@ class TrainConfig(Frozen):
             raise ValueError("recursion needs rules.max_rounds of at least 1")
         if self.recursion and self.sampling.spare:
             raise ValueError("sampling.spare and recursion exclude each other: a second round belongs to its first")
+        if len({lesson.name for lesson in self.lessons}) < len(self.lessons):
+            raise ValueError("each of the lessons needs a name of its own")
         if self.generation and self.model.kind == "scratch":
             raise ValueError("generation is for a pretrained model; one from scratch has a sampler of its own")
         return self
@@ -246,6 +251,16 @@ class TrainConfig(Frozen):
     def groups(self) -> int:
         """Groups of rollouts that an iteration samples: one a question, one a forced second round, the spare ones."""
         return self.grpo.questions + self.forced + self.sampling.spare
+
+
+def check_one_run(config: TrainConfig) -> None:
+    """InputError `has_lessons` where a configuration wants several runs of one that makes one."""
+    if config.lessons:
+        raise InputError(
+            "the configuration has lessons, on questions of training/families.py: `python -m training.learn --config "
+            "NAME` teaches them; to train on `questions` in one run, leave `lessons` out",
+            code="has_lessons",
+        )
 
 
 def load_config(source: str | Path) -> TrainConfig:

@@ -1,6 +1,6 @@
 """What the price of a call does to plans: `python -m training.costs`, after `make learn`.
 
-The stages in which a seed learns lengths are run again with other weights of the cost term, from the same model. The
+The lessons in which a seed learns lengths are run again with other weights of the cost term, from the same model. The
 table and `costs.png` have accuracy against calls on held-out questions, of greedy plans.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from conductor_plugin.evaluation.statistics import mean_of
 from conductor_plugin.evaluation.store import Store
 from training.config import TrainConfig, load_config
-from training.curriculum import STAGES, taught
+from training.curriculum import taught
 from training.families import questions
 from training.grpo import training_pool
 from training.learn import EACH, TextGrader, answered, parser_of, seeded, store_in, system_of, use_threads
@@ -18,7 +18,7 @@ from training.tables import share_right
 
 WEIGHTS = (0.0, 0.05, 0.2)
 FREE = 2
-"""How many stages come before lengths are learnt."""
+"""How many lessons come before lengths are learnt."""
 JUDGED = 6
 """Held-out questions of each family."""
 
@@ -28,8 +28,8 @@ Point = tuple[float, float, float]
 def point(config: TrainConfig, weight: float, home: Path, store: Store) -> Point:
     """(weight, calls a question, share right) of what is learnt with that weight of a call."""
     settings = config.model_copy(update={"reward": config.reward.model_copy(update={"call_weight": weight})})
-    start, asked = home / STAGES[FREE - 1].name / "model", questions("train", EACH["train"])
-    model = taught(settings, start, home / f"call-weight-{weight:g}", asked, TextGrader, print, STAGES[FREE:])
+    start, asked = home / config.lessons[FREE - 1].name / "model", questions("train", EACH["train"])
+    model = taught(settings, start, home / f"call-weight-{weight:g}", asked, TextGrader, print, config.lessons[FREE:])
     held_out = questions("held-out", JUDGED)
     system = system_of(f"a call costs {weight:g}", settings, training_pool(settings), model, held_out, temperature=0)
     rows = answered([system], held_out, store)

@@ -16,6 +16,7 @@ from conductor_plugin.workers.local import weights
 from training.before import is_valid
 from training.config import Rules
 from training.families import TRAINED, questions, world_pool
+from training.fast.sampler import sample
 from training.learn import use_threads
 from training.questions import prompt_of, request_of
 from training.reward import written_length
@@ -31,23 +32,11 @@ TEMPERATURE = 0.7
 
 def completions(model: Any, tokenizer: Any, chat: Any, count: int, generator: Any) -> list[str]:
     """So many samples for one prompt, which is read once."""
-    import torch
-    from transformers import DynamicCache
-
-    ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-    cache = DynamicCache(config=model.config)
-    rows: list[list[int]] = [[] for _ in range(count)]
-    with torch.inference_mode():
-        logits = model(ids["input_ids"], past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
-        cache.batch_repeat_interleave(count)
-        logits = logits.expand(count, -1)
-        while len(rows[0]) < MOST and not all(tokenizer.eos_token_id in row for row in rows):
-            drawn = torch.multinomial(torch.softmax(logits / TEMPERATURE, -1), 1, generator=generator)
-            for row, token in zip(rows, drawn[:, 0].tolist(), strict=True):
-                row.append(token)
-            logits = model(drawn, past_key_values=cache, use_cache=True).logits[:, -1]
-    ended = [row[: row.index(tokenizer.eos_token_id)] if tokenizer.eos_token_id in row else row for row in rows]
-    texts: list[str] = tokenizer.batch_decode(ended, skip_special_tokens=True)
+    ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)["input_ids"]
+    made = sample(
+        model, [ids] * count, most=MOST, end=tokenizer.eos_token_id, temperature=TEMPERATURE, generator=generator
+    )
+    texts: list[str] = tokenizer.batch_decode(made, skip_special_tokens=True)
     return texts
 
 

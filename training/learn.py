@@ -6,7 +6,7 @@ no choice has seen. The baselines answer the same ones.
 
 folder/answers.sqlite        all answers of workers, of all seeds
 folder/seed-0/cold-start/    model and tokenizer that know the format
-folder/seed-0/STAGE/         the runs, see `curriculum` and `grpo`; `model/` in the last is what was learnt
+folder/seed-0/LESSON/        the runs, see `curriculum` and `grpo`; `model/` in the last is what was learnt
 folder/seed-0/rows.jsonl     what the model answered before and after, see `evaluation.rows`
 folder/report.md, curve.png  the table of all seeds
 folder/conductor/            the best seed on held-out questions, for `--planner conductor:FOLDER`
@@ -100,7 +100,7 @@ def best_seed(config: TrainConfig, folder: Path, seeds: int, say: Say) -> int:
     shares = [
         share_right(
             answered(
-                [system_of(LEARNED, config, pool, model_of(folder / f"seed-{seed}"), asked, temperature=0)],
+                [system_of(LEARNED, config, pool, model_of(config, folder / f"seed-{seed}"), asked, temperature=0)],
                 asked,
                 store,
             )
@@ -223,12 +223,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [row for seed in range(given.seeds) for row in learn(config, given.folder, seed, _say)]
     from training.report import write_report
 
-    report = write_report(rows, baseline_rows(config, given.folder), given.folder, given.seeds)
+    report = write_report(config, rows, baseline_rows(config, given.folder), given.folder, given.seeds)
     _say(report)
     seed = best_seed(config, given.folder, given.seeds, _say)
     planner = ship(
         config,
-        model_of(given.folder / f"seed-{seed}"),
+        model_of(config, given.folder / f"seed-{seed}"),
         given.folder / "conductor",
         training_pool(config),
         f"{Path(given.config).stem}-seed-{seed}",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from conductor_plugin.cli.train import INSTALL
 from conductor_plugin.errors import InputError
 from conductor_plugin.home import published
-from training.config import TrainConfig
+from training.config import TrainConfig, check_one_run
 from training.curves import plot
 from training.grpo import Finished, Told, train, training_pool
 from training.questions import load_questions
@@ -27,10 +27,12 @@ def run_training(
     on_step: Told = lambda step, figures: None,
     on_note: Say = lambda sentence: None,
 ) -> Finished:
-    """Prepare, cold start where the configuration has one, GRPO, and curves of the log. Errors: those of `train`.
+    """Prepare, cold start where the configuration has one, GRPO, and curves of the log.
 
     Without a GPU, a Llama is sampled and scored by the fast hooks, which are tested to be equal to the plain ones.
+    InputError `has_lessons`, and the errors of `train`.
     """
+    check_one_run(config)
     Records(folder).begin(config, resume=resume)
     start = cold_started(config, folder, on_note) if config.cold_start else None
     sampler, log_probs = _fast(config)

@@ -25,20 +25,21 @@ from conductor_plugin.planners.trained_conductor import TrainedConductor
 from conductor_plugin.pool import Pool
 from training.adaptive import SMALLEST, adapted_in, parts, places
 from training.config import PLANS_A_PROMPT, ColdStart, Recursion, Rules, Subsets, TrainConfig, load_config
-from training.curriculum import Stage, taught
+from training.curriculum import taught
 from training.export import export
 from training.families import TRAINED, UNSEEN, questions
 from training.grpo import training_pool
 from training.learn import EACH, TextGrader, answered, completions, parser_of, seeded, store_in, use_threads
+from training.lesson import Lesson
 from training.reward import handed_on
 from training.rounds import Asked, Rounds, cold_rounds, rounds_of, run_first
 from training.tables import share_right
 
-STAGES = (
-    Stage("second-rounds", 0.5, by_length=True, kept="length", rollouts=16),
-    Stage("keeping", 0.5, kept="length", weight=0.05, schedule="cosine", rollouts=16),
+LESSONS = (
+    Lesson(name="second-rounds", share=0.5, by_length=True, kept="length", rollouts=16),
+    Lesson(name="keeping", share=0.5, kept="length", weight=0.05, schedule="cosine", rollouts=16),
 )
-"""Whom to ask again, then whether to. In one stage, keeping won within 8 iterations, whatever the answer (run r1)."""
+"""Whom to ask again, then whether to. In one lesson, keeping won within 8 iterations, whatever the answer (run r1)."""
 COLD = ColdStart(examples=9600, lr=3e-4, batch=64)
 READ = 2
 """Questions of each family that the cold start has of each part of the pool."""
@@ -86,7 +87,7 @@ def trained(config: TrainConfig, start: Path, home: Path, say: Callable[[str], N
             say(f"cold start of second rounds {step}: loss {loss:.3f}")
 
     cold = published(home / "cold-rounds", lambda place: cold_rounds(start, place, rounds, COLD, told))
-    return taught(config, cold, home, questions("train", EACH["train"]), TextGrader, say, STAGES, rounds)
+    return taught(config, cold, home, questions("train", EACH["train"]), TextGrader, say, LESSONS, rounds)
 
 
 def drawn(config: TrainConfig, start: Path, home: Path) -> Rounds:

@@ -1,7 +1,7 @@
-"""Rehearsing the cold start while GRPO runs, so that what a stage is not about stays as it was.
+"""Rehearsing the cold start while GRPO runs, so that what a lesson is not about stays as it was.
 
 Adam moves a weight by its gradient's direction more than by its size, so that even what no reward speaks of drifts:
-after a stage of one-step plans, two plans of three have one step where they may have three, and second steps ask the
+after a lesson of one-step plans, two plans of three have one step where they may have three, and second steps ask the
 same worker as first ones (training/README.md, runs d13 and s1). Plans by lot, as in the cold start, hold that in place.
 """
 
@@ -10,14 +10,14 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from training.cold_start import TOLD, Drawn, batch_of
 from training.fast.logps import shared_logits
+from training.lesson import Kept
 
-Kept = Literal["length", "all but the first worker"]
 SPACE = "\u0120"
 """How tokens of bytes write a space."""
 LISTED = re.compile(r"model_id = \[((?:\d+(?:, )?)*)\]")
@@ -26,7 +26,7 @@ LISTED = re.compile(r"model_id = \[((?:\d+(?:, )?)*)\]")
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The loss of plans by lot, of those of their tokens that a stage is not about, times `weight`.
+    """The loss of plans by lot, of those of their tokens that a lesson is not about, times `weight`.
 
     A rewarded word has about a tenth of its completion's loss, a rehearsed one all of its own: 1 holds what is kept,
     0.05 slows what pulls at it. `size` is the number of plans an iteration, 8 for each prompt.

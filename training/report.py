@@ -6,12 +6,14 @@ from pathlib import Path
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.evaluation.statistics import SINGLE
 from training.compared import LEARNED
-from training.curriculum import STAGES
+from training.config import TrainConfig
 from training.records import read_lines
 from training.tables import ORACLE, best, gaps, in_markdown, shapes, shapes_in_markdown, table, worst
 
 
-def write_report(learned: Sequence[Row], baselines: Sequence[Row], folder: Path, seeds: int) -> str:
+def write_report(
+    config: TrainConfig, learned: Sequence[Row], baselines: Sequence[Row], folder: Path, seeds: int
+) -> str:
     """Write report.md and curve.png to the folder; the report is given back."""
     lines = table([*learned, *baselines])
     shown = [line for line in lines if not line.system.startswith("moa:")]
@@ -29,12 +31,12 @@ def write_report(learned: Sequence[Row], baselines: Sequence[Row], folder: Path,
         ]
     )
     (folder / "report.md").write_text(text + "\n", encoding="utf-8")
-    plot(folder, seeds)
+    plot(config, folder, seeds)
     return text
 
 
-def plot(folder: Path, seeds: int) -> None:
-    """curve.png: accuracy and parse rate of the sampled plans, and their length, by iteration, stage behind stage."""
+def plot(config: TrainConfig, folder: Path, seeds: int) -> None:
+    """curve.png: accuracy and parse rate of the sampled plans, and their length, by iteration, lesson behind lesson."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -42,7 +44,8 @@ def plot(folder: Path, seeds: int) -> None:
 
     figure, (above, below) = pyplot.subplots(2, 1, figsize=(7, 6), sharex=True)
     for seed in range(seeds):
-        log = [row for stage in STAGES for row in read_lines(folder / f"seed-{seed}" / stage.name / "log.jsonl")]
+        logs = [folder / f"seed-{seed}" / lesson.name / "log.jsonl" for lesson in config.lessons]
+        log = [row for path in logs for row in read_lines(path)]
         steps = range(1, len(log) + 1)
         above.plot(steps, [row["right_given_valid"] for row in log], label=f"right, seed {seed}")
         above.plot(steps, [row["parse_rate"] for row in log], linestyle=":", label=f"valid, seed {seed}")

@@ -33,7 +33,7 @@ from conductor_plugin.planners.template import TemplatePlanner, fill, load_templ
 from conductor_plugin.planners.trained_conductor import places_in
 from conductor_plugin.pool import Pool
 from conductor_plugin.worker_spec import digest
-from training.config import TrainConfig, load_config
+from training.config import TrainConfig, check_one_run, load_config
 from training.models import OF_THE_PACKAGE
 from training.questions import load_questions
 from training.supervise import Stage, StageOptions, read_result, result_path, write_json
@@ -56,6 +56,7 @@ def prepare(options: StageOptions) -> Result:
     from training.grpo import training_pool
 
     config = settings(options)
+    check_one_run(config)
     pool, split = training_pool(config), load_questions(config.questions)
     return {
         "workers": [worker.name for worker in pool.workers],

@@ -1,4 +1,4 @@
-"""The stages: what each is about, that one starts where the one before ended, and what an early end says."""
+"""The lessons: what each is about, that one starts where the one before ended, and what an early end says."""
 
 from pathlib import Path
 
@@ -11,11 +11,13 @@ from conductor_plugin.benchmarks.question import Question
 from training import curriculum
 from training.adaptive import parts
 from training.config import load_config
-from training.curriculum import STAGES, Stage, Unfinished, configured, model_of, taught
+from training.curriculum import Unfinished, configured, model_of, taught
 from training.families import world_pool
 from training.grpo import Finished
+from training.lesson import Lesson
 
 CONFIG = load_config("two-cores")
+LESSONS = CONFIG.lessons
 QUESTIONS = [
     Question(id=f"{subject}/{i}", benchmark=subject, text=f"{subject} {i}", gold="1", grader="text", subject=subject)
     for subject in ("single", "chained")
@@ -40,15 +42,15 @@ def runs(monkeypatch):
     return made
 
 
-def test_the_stages_share_the_iterations():
-    assert sum(stage.share for stage in STAGES) == pytest.approx(1)
-    iterations = [configured(CONFIG, stage).grpo.iterations for stage in STAGES]
+def test_the_lessons_share_the_iterations():
+    assert sum(lesson.share for lesson in LESSONS) == pytest.approx(1)
+    iterations = [configured(CONFIG, lesson).grpo.iterations for lesson in LESSONS]
     assert sum(iterations) == CONFIG.grpo.iterations
-    assert [stage.first for stage in STAGES] == [True, False, False, False]
+    assert [lesson.first for lesson in LESSONS] == [True, False, False, False]
 
 
-def test_each_stage_is_about_one_thing():
-    one_step, chained, lengths, everything = (configured(CONFIG, stage) for stage in STAGES)
+def test_each_lesson_is_about_one_thing():
+    one_step, chained, lengths, everything = (configured(CONFIG, lesson) for lesson in LESSONS)
     assert one_step.rules.max_steps == 1
     assert {config.rules.max_steps for config in (chained, lengths, everything)} == {CONFIG.rules.max_steps}
     assert (chained.grpo.by_length, lengths.grpo.by_length) == (chained.grpo.iterations, 0)
@@ -57,22 +59,24 @@ def test_each_stage_is_about_one_thing():
     assert sizes == {CONFIG.grpo.questions * CONFIG.grpo.rollouts}
 
 
-def test_a_stage_starts_where_the_one_before_ended(runs):
+def test_a_lesson_starts_where_the_one_before_ended(runs):
     home = Path("runs")
     model = taught(CONFIG, Path("cold"), home, QUESTIONS, lambda: None, lambda sentence: None)
-    assert model == model_of(home) == home / "all" / "model"
+    assert model == model_of(CONFIG, home) == home / "all" / "model"
     starts = [options["start"] for _, _, options in runs]
-    assert starts == [Path("cold"), *(home / stage.name / "model" for stage in STAGES[:-1])]
+    assert starts == [Path("cold"), *(home / lesson.name / "model" for lesson in LESSONS[:-1])]
     subjects = [{q.subject for q in options["questions"].values()} for _, _, options in runs]
     assert subjects == [{"single"}, {"chained"}, {"single", "chained"}, {"single", "chained"}]
     kept = [options["rehearsal"] and options["rehearsal"].kept for _, _, options in runs]
     assert kept == ["all but the first worker", "length", "length", None]
 
 
-def test_a_stage_that_is_paused_ends_it(runs):
+def test_a_lesson_that_is_paused_ends_it(runs):
     runs.ends = "paused"
-    with pytest.raises(Unfinished, match="the stage only ended early: as told") as caught:
-        taught(CONFIG, Path("cold"), Path("runs"), QUESTIONS, lambda: None, print, [Stage("only", 1.0), *STAGES])
+    with pytest.raises(Unfinished, match="the lesson only ended early: as told") as caught:
+        taught(
+            CONFIG, Path("cold"), Path("runs"), QUESTIONS, lambda: None, print, [Lesson(name="only", share=1), *LESSONS]
+        )
     assert (caught.value.code, len(runs)) == ("paused", 1)
 
 

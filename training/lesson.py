@@ -1,0 +1,30 @@
+"""A lesson of the curriculum, as a configuration's `lessons` have it: a run of GRPO with a subject (`curriculum`)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from conductor_plugin.models import Frozen
+
+Kept = Literal["length", "all but the first worker"]
+
+
+class Lesson(Frozen):
+    """A share of the iterations, on questions of one subject (None: all).
+
+    `max_steps` is less than the configuration's where it is given; with `by_length` plans of one length are compared;
+    what is `kept` of the cold start is rehearsed with this `weight`. With `rollouts` a question, an iteration has as
+    many completions as it would have, of more or fewer questions. Only the `first` has to write valid plans of every
+    length: later on, lengths that nobody needs are forgotten.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
+    share: Annotated[float, Field(gt=0, le=1)]
+    subject: str | None = None
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    by_length: bool = False
+    schedule: Literal["constant", "cosine"] = "constant"
+    first: bool = False
+    kept: Kept | None = None
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    rollouts: Annotated[int, Field(ge=2)] | None = None
