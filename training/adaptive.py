@@ -13,6 +13,7 @@ from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.evaluation.statistics import SINGLE
 from conductor_plugin.evaluation.store import Store
 from conductor_plugin.evaluation.systems import make_systems
+from conductor_plugin.evaluation.tables import Cell, markdown_grid
 from conductor_plugin.pool import Pool
 from training.config import Subsets, TrainConfig, load_config
 from training.curriculum import model_of, taught
@@ -88,11 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     store = store_in(given.folder)
     found = lines(config, models, questions("test", TESTED), store)
     columns = list(found[0][1])
-    print(f"| pool | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
-    for names, shares in found:
-        print(f"| {names} | {' | '.join(f'{shares[column]:.3f}' for column in columns)} |")
+    rows: list[Sequence[Cell]] = [(names, *(shares[column] for column in columns)) for names, shares in found]
     means = [sum(shares[column] for _, shares in found[:-1]) / (len(found) - 1) for column in columns]
-    print(f"| mean of the parts | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+    print(markdown_grid(("pool", *columns), [*rows, ("mean of the parts", *means)]))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from conductor_plugin.evaluation.statistics import mean_of
 from conductor_plugin.evaluation.store import Store
+from conductor_plugin.evaluation.tables import markdown_grid
 from training.config import TrainConfig, load_config
 from training.curriculum import taught
 from training.families import questions
@@ -60,9 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     store = store_in(given.folder)
     home = given.folder / f"seed-{given.seed}"
     points = [point(config, weight, home, store) for weight in WEIGHTS]
-    print("| a call costs | calls | right |\n|---|---|---|")
-    for weight, calls, right in points:
-        print(f"| {weight:g} | {calls:.2f} | {right:.3f} |")
+    rows = [(f"{weight:g}", f"{calls:.2f}", right) for weight, calls, right in points]
+    print(markdown_grid(("a call costs", "calls", "right"), rows))
     plot(points, given.folder / "costs.png")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from conductor_plugin.evaluation.tables import Cell, markdown_grid
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners.manifest import PromptSettings
 from conductor_plugin.workers.local import weights
@@ -40,14 +41,17 @@ def completions(model: Any, tokenizer: Any, chat: Any, count: int, generator: An
     return texts
 
 
-def line(name: str, texts: Sequence[str], rules: PlanRules) -> str:
+HEADER = ("examples", "completions", "valid", "with a list", "mean steps", "1", "2", "3", "4")
+
+
+def line(name: str, texts: Sequence[str], rules: PlanRules) -> list[Cell]:
     """A row of the table: lengths as written, of all completions that have a list at all."""
     lengths = Counter(length for text in texts if (length := written_length(text)))
     total = lengths.total() or 1
-    shares = [f"{lengths[n] / total:.2f}" for n in range(1, 5)]
+    shares = [lengths[n] / total for n in range(1, 5)]
     mean = sum(length * count for length, count in lengths.items()) / total
     valid = sum(is_valid(text, rules) for text in texts) / len(texts)
-    return f"| {name} | {len(texts)} | {valid:.2f} | {total} | {mean:.2f} | {' | '.join(shares)} |"
+    return [name, len(texts), valid, lengths.total(), mean, *shares]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -63,14 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = AutoModelForCausalLM.from_pretrained(weights(), dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(weights())
     pool, asked = world_pool(), questions("held-out", 1, TRAINED)
-    print(f"| examples | completions | valid | with a list | mean steps | 1 | 2 | 3 | 4 |\n|{'---|' * 9}")
+    rows = []
     for name, few_shot in SETS.items():
         generator, texts = torch.Generator().manual_seed(0), []
         for question in asked:
             request = request_of(question, pool, Rules())
             chat = prompt_of(request, PromptSettings(few_shot=few_shot))
             texts += completions(model, tokenizer, chat, given.samples, generator)
-        print(line(name, texts, request.rules), flush=True)
+        rows.append(line(name, texts, request.rules))
+    print(markdown_grid(HEADER, rows, digits=2))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from conductor_plugin.benchmarks.question import Question
 from conductor_plugin.evaluation.evaluate import System
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.evaluation.statistics import mean_of
+from conductor_plugin.evaluation.tables import Cell, markdown_grid
 from conductor_plugin.home import published
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.base import PlanRequest, Proposal
@@ -139,19 +140,18 @@ def _name(more: int) -> str:
     return f"rounds:{more}"
 
 
-def line(name: str, parts: Sequence[Sequence[Row]]) -> str:
+def line(name: str, parts: Sequence[Sequence[Row]]) -> list[Cell]:
     """A row of the table: right and calls of workers for each number of further rounds, means of the parts' rows.
 
     The parts have the same questions, each of which is counted once in a part.
     """
-    cells = []
+    cells: list[Cell] = []
     for more in range(MOST + 1):
         own = [[row for row in rows if row.system == _name(more)] for rows in parts]
         right = fmean(share_right(rows) for rows in own)
         calls = fmean(mean_of(rows, "steps") or 0.0 for rows in own)
-        cells.append(f"{right:.3f} | {calls:.2f}")
-    count = sum(map(len, parts)) // (MOST + 1)
-    return f"| {name} | {count} | {' | '.join(cells)} |"
+        cells += [right, f"{calls:.2f}"]
+    return [name, sum(map(len, parts)) // (MOST + 1), *cells]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -165,14 +165,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pool, store = training_pool(config), store_in(given.folder)
     model = trained(config, adapted_in(home), home, lambda sentence: print(sentence, flush=True))
     planner = exported(config, model, home / "recursive-planner", pool)
-    head = " | ".join(f"{more} further: right | worker calls" for more in range(MOST + 1))
-    print(f"| workers, families | questions | {head} |\n|---|---|{'---|---|' * (MOST + 1)}")
+    columns = [column for more in range(MOST + 1) for column in (f"{more} further: right", "worker calls")]
+    lines = []
     for families, told in ((TRAINED, "trained"), (UNSEEN, "unseen")):
         asked: list[Question] = questions("test", TESTED, families)
         for size in range(SMALLEST, len(pool.workers) + 1):
             alike = [part for part in parts(pool) if len(part.workers) == size]
             rows = [answered(systems(planner, part, config.rules.max_steps), asked, store) for part in alike]
-            print(line(f"{size}, {told}", rows), flush=True)
+            lines.append(line(f"{size}, {told}", rows))
+    print(markdown_grid(("workers, families", "questions", *columns), lines))
 
 
 if __name__ == "__main__":

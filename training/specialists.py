@@ -17,6 +17,7 @@ from typing import Any
 
 from conductor_plugin.benchmarks import reasoning_gym
 from conductor_plugin.context import WorkerRequest, build_messages
+from conductor_plugin.evaluation.tables import Cell, markdown_grid
 from conductor_plugin.grading.text import grade_text
 from conductor_plugin.home import published
 from conductor_plugin.workers.local import weights
@@ -111,7 +112,7 @@ def answers(adapter: Path | None, asked: Sequence[str]) -> list[str]:
 def table(adapters: Mapping[str, Path]) -> str:
     """Rows: who answers; columns: shares of each family's test questions that are right."""
     tests = {family: tests_of(family) for family in FAMILIES}
-    lines = [f"| | {' | '.join(FAMILIES)} |", f"|{'---|' * (len(FAMILIES) + 1)}"]
+    rows: list[list[Cell]] = []
     for name, adapter in {BARE: None, **adapters}.items():
         told = answers(adapter, [question for family in FAMILIES for question, _ in tests[family]])
         shares = []
@@ -121,9 +122,9 @@ def table(adapters: Mapping[str, Path]) -> str:
                 grade_text(gold, answer).outcome == "right"
                 for (_, gold), answer in zip(tests[family], own, strict=True)
             ]
-            shares.append(f"{sum(right) / TESTED:.2f}")
-        lines.append(f"| {name} | {' | '.join(shares)} |")
-    return "\n".join(lines)
+            shares.append(sum(right) / TESTED)
+        rows.append([name, *shares])
+    return markdown_grid(("who answers", *FAMILIES), rows, digits=2)
 
 
 def _loaded() -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from conductor_plugin.evaluation.rows import Row
 from conductor_plugin.evaluation.statistics import SINGLE, accuracy, ceiling, difference, marks, means, oracle
+from conductor_plugin.evaluation.tables import markdown_grid
 from conductor_plugin.models import Frozen
 from training.compared import LEARNED
 from training.families import FAMILIES
@@ -107,20 +108,26 @@ def worst(lines: Sequence[Line], prefix: str) -> Line:
 
 def in_markdown(lines: Sequence[Line]) -> str:
     """The lines as a table."""
-    head = "| system | trained families | single | chained | unseen families | calls | tokens |"
-    body = [
-        f"| {line.system} | {line.trained:.3f} | {line.single:.3f} | {line.chained:.3f} | {line.unseen:.3f} | "
-        f"{line.calls:.2f} | {'' if line.tokens is None else f'{line.tokens:.0f}'} |"
+    header = ("system", "trained families", "single", "chained", "unseen families", "calls", "tokens")
+    rows = [
+        (
+            line.system,
+            line.trained,
+            line.single,
+            line.chained,
+            line.unseen,
+            f"{line.calls:.2f}",
+            None if line.tokens is None else round(line.tokens),
+        )
         for line in lines
     ]
-    return "\n".join([head, "|---|---|---|---|---|---|---|", *body])
+    return markdown_grid(header, rows)
 
 
 def shapes_in_markdown(found: Sequence[Shape]) -> str:
     """The families as a table."""
-    head = "| family | accuracy | steps | commonest plan | its share |"
-    body = [f"| {s.family} | {s.accuracy:.2f} | {s.steps:.2f} | {s.commonest} | {s.share:.2f} |" for s in found]
-    return "\n".join([head, "|---|---|---|---|---|", *body])
+    header = ("family", "accuracy", "steps", "commonest plan", "its share")
+    return markdown_grid(header, [(s.family, s.accuracy, s.steps, s.commonest, s.share) for s in found], digits=2)
 
 
 _FAMILY = {PREFIX + family.name: family for family in FAMILIES}

@@ -22,10 +22,14 @@ class Table:
 
 def markdown(table: Table) -> str:
     """With its title as a heading of the second level."""
-    lines = [f"## {table.title}", ""]
-    lines += [_line(table.header), _line(["---"] * len(table.header))]
-    lines += [_line([_markdown_text(shown(cell, table.digits)) for cell in row]) for row in table.rows]
-    return "\n".join([*lines, *(["", table.note] if table.note else [])]) + "\n"
+    grid = markdown_grid(table.header, table.rows, table.digits)
+    return "\n".join([f"## {table.title}", "", grid, *(["", table.note] if table.note else [])]) + "\n"
+
+
+def markdown_grid(header: Sequence[str], rows: Sequence[Sequence[Cell]], digits: int = 3) -> str:
+    """A table without a title."""
+    lines = [_line(header), _line(["---"] * len(header))]
+    return "\n".join(lines + [_line([_markdown_text(shown(cell, digits)) for cell in row]) for row in rows])
 
 
 def as_html(table: Table) -> str:

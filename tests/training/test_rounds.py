@@ -123,7 +123,7 @@ def test_a_line_of_the_table():
             row("rounds:2", "gcd", 0, right=True, steps=2),
         ]
 
-    assert line("all", [part(True), part(False)]) == "| all | 2 | 0.000 | 1.00 | 0.500 | 2.00 | 1.000 | 2.00 |"
+    assert line("all", [part(True), part(False)]) == ["all", 2, 0.0, "1.00", 0.5, "2.00", 1.0, "2.00"]
 
 
 def test_without_further_rounds_the_model_is_asked_as_for_the_first_of_several(tmp_path):
