@@ -17,7 +17,7 @@ from typing import Any
 
 from conductor_plugin.benchmarks import reasoning_gym
 from conductor_plugin.context import WorkerRequest, build_messages
-from conductor_plugin.evaluation.tables import Cell, markdown_grid
+from conductor_plugin.evaluation.tables import markdown_grid
 from conductor_plugin.grading.text import grade_text
 from conductor_plugin.home import published
 from conductor_plugin.workers.local import weights
@@ -43,7 +43,7 @@ def examples_of(family: str) -> list[Pair]:
     return _pairs(family, "train", EXAMPLES)
 
 
-def tests_of(family: str) -> list[Pair]:
+def asked_of(family: str) -> list[Pair]:
     """What all are asked of the family; nothing that was taught is among it."""
     taught = {question for question, _ in examples_of(family)}
     return [pair for pair in _pairs(family, "test", 4 * TESTED) if pair[0] not in taught][:TESTED]
@@ -109,22 +109,25 @@ def answers(adapter: Path | None, asked: Sequence[str]) -> list[str]:
     return [text.strip().splitlines()[0] if text.strip() else "" for text in texts]
 
 
-def table(adapters: Mapping[str, Path]) -> str:
-    """Rows: who answers; columns: shares of each family's test questions that are right."""
-    tests = {family: tests_of(family) for family in FAMILIES}
-    rows: list[list[Cell]] = []
+def measured(adapters: Mapping[str, Path]) -> dict[str, list[float]]:
+    """Shares of each family's test questions that are right, of SmolLM2 as it is and with each adapter."""
+    tests = {family: asked_of(family) for family in FAMILIES}
+    asked = [question for family in FAMILIES for question, _ in tests[family]]
+    golds = [gold for family in FAMILIES for _, gold in tests[family]]
+    found = {}
     for name, adapter in {BARE: None, **adapters}.items():
-        told = answers(adapter, [question for family in FAMILIES for question, _ in tests[family]])
-        shares = []
-        for i, family in enumerate(FAMILIES):
-            own = told[i * TESTED : (i + 1) * TESTED]
-            right = [
-                grade_text(gold, answer).outcome == "right"
-                for (_, gold), answer in zip(tests[family], own, strict=True)
-            ]
-            shares.append(sum(right) / TESTED)
-        rows.append([name, *shares])
-    return markdown_grid(("who answers", *FAMILIES), rows, digits=2)
+        right = [
+            grade_text(gold, answer).outcome == "right"
+            for gold, answer in zip(golds, answers(adapter, asked), strict=True)
+        ]
+        found[name] = [sum(right[i : i + TESTED]) / TESTED for i in range(0, len(right), TESTED)]
+    return found
+
+
+def gaps(found: Mapping[str, Sequence[float]]) -> list[float]:
+    """For each family, by how much the best one is ahead of the next."""
+    columns = [sorted(column, reverse=True) for column in zip(*found.values(), strict=True)]
+    return [best - following for best, following, *_ in columns]
 
 
 def _loaded() -> tuple[Any, Any]:
@@ -165,9 +168,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     use_threads(given.threads)
     given.folder.mkdir(parents=True, exist_ok=True)
     adapters = {family: published(given.folder / family, partial(teach, family, say=_say)) for family in FAMILIES}
-    found = table(adapters)
-    (given.folder / "answers.md").write_text(found + "\n", encoding="utf-8")
-    _say(found)
+    found = measured(adapters)
+    rows = [*found.items(), ("the best, ahead of the next by", gaps(found))]
+    table = markdown_grid(("who answers", *FAMILIES), [(name, *shares) for name, shares in rows], digits=2)
+    (given.folder / "answers.md").write_text(table + "\n", encoding="utf-8")
+    _say(table)
 
 
 def _say(sentence: str) -> None:
