@@ -76,14 +76,22 @@ def serve_planner(
 
     What stands behind -- is handed on to vLLM.
     """
-    from conductor_plugin.vllm_server import planner_entry, read_adapter, serve_command
+    from conductor_plugin.lora_adapter import read_adapter
+    from conductor_plugin.vllm_server import planner_entry, serve_command
     from conductor_plugin.worker_spec import Grammar
 
     if run_it and as_json:
         raise InputError("--json prints the command and --run runs it; give one of them", code="bad_option")
     if not NAME.fullmatch(name):
         raise InputError("--name is letters, digits, dots, dashes and underscores", code="bad_option")
-    grammar = Grammar(reasoning=reasoning, subtask=subtask)
+    entry = planner_entry(name, port, Grammar(reasoning=reasoning, subtask=subtask))
+    longest = entry.params["max_tokens"]
+    if max_model_len is not None and max_model_len <= longest:
+        raise InputError(
+            f"--max-model-len {max_model_len} leaves no room for a prompt: a plan may take {longest} tokens; raise it, "
+            "or lower --reasoning and --subtask",
+            code="bad_option",
+        )
     command = serve_command(
         read_adapter(Path(adapter).absolute(), base),
         name=name,
@@ -95,7 +103,7 @@ def serve_planner(
     )
     if run_it:
         _run([python or sys.executable, *command[1:]], port)
-    planner = planner_entry(name, port, grammar).model_dump(mode="json", include=SHOWN)
+    planner = entry.model_dump(mode="json", include=SHOWN)
     if as_json:
         print(json.dumps({"schema": 1, "error": None, "command": command, "planner": planner}, ensure_ascii=False))
     else:

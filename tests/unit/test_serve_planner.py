@@ -25,6 +25,12 @@ MODEL = {"num_hidden_layers": 2, "hidden_size": 64}
 Write = Callable[..., Path]
 
 
+def weights(shapes: dict[str, list[Any]]) -> bytes:
+    """The header of a safetensors file with these shapes."""
+    header = json.dumps({name: {"shape": shape} for name, shape in shapes.items()}).encode()
+    return struct.pack("<Q", len(header)) + header
+
+
 @pytest.fixture
 def adapter(tmp_path: Path) -> Write:
     """A folder as PEFT leaves it, with a header of weights for a model of two layers and 64 values."""
@@ -34,9 +40,8 @@ def adapter(tmp_path: Path) -> Write:
         folder.mkdir()
         (folder / "adapter_config.json").write_text(json.dumps(LORA | changes))
         names = [f"base_model.model.model.layers.{i}.self_attn.q_proj.lora_A.weight" for i in range(layers)]
-        other = {"base_model.model.model.layers.0.mlp.down_proj.lora_A.weight": {"shape": [24, 999]}}
-        header = json.dumps({name: {"shape": [24, size]} for name in names} | other).encode()
-        (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+        other = {"base_model.model.model.layers.0.mlp.down_proj.lora_A.weight": [24, 999]}
+        (folder / "adapter_model.safetensors").write_bytes(weights({name: [24, size] for name in names} | other))
         return folder
 
     return write
@@ -125,15 +130,27 @@ def test_options_of_vllm_that_the_pool_file_would_not_fit(capsys: Any, adapter: 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str], str, str]] = {
     "another kind": ({"peft_type": "IA3"}, [], "bad_adapter", "is none of a LoRA adapter"),
+    "a rank that is a yes": ({"r": True}, [], "bad_adapter", "rank r: r: "),
+    "a rank in quotes": ({"r": "8"}, [], "bad_adapter", "rank r: r: "),
+    "ranks in a list": ({"rank_pattern": ["q_proj"]}, [], "bad_adapter", "rank r: rank_pattern: "),
+    "one layer's rank in words": ({"rank_pattern": {"q": "x"}}, [], "bad_adapter", "rank_pattern.q: "),
+    "one layer's rank of 8.5": ({"rank_pattern": {"q": 8.5}}, [], "bad_adapter", "rank_pattern.q: "),
+    "a base that is a number": ({"base_model_name_or_path": 3}, [], "bad_adapter", "base_model_name_or_path: "),
     "no rank": ({"r": None}, [], "bad_adapter", "is none of a LoRA adapter"),
     "rank 513": ({"r": 513}, [], "lora_rank", "has rank 513; vLLM serves ranks up to 512"),
     "one layer's rank": ({"rank_pattern": {"q_proj": 600}}, [], "lora_rank", "has rank 600"),
     "dora": ({"use_dora": True}, [], "adapter_not_served", "use_dora"),
     "whole modules": ({"modules_to_save": ["lm_head"]}, [], "adapter_not_served", "modules_to_save"),
+    "tokens of its own": ({"alora_invocation_tokens": [1]}, [], "adapter_not_served", "alora_invocation_tokens"),
+    "layers twice": ({"layer_replication": [[0, 1], [0, 1]]}, [], "adapter_not_served", "layer_replication"),
+    "another beginning": ({"init_lora_weights": "PiSSA"}, [], "adapter_not_served", "init_lora_weights PiSSA"),
     "bias": ({"bias": "all"}, [], "adapter_not_served", "bias"),
     "no base": ({"base_model_name_or_path": None}, [], "other_base", "say which with --base"),
     "another base": ({}, ["--base", "org/other"], "other_base", "was trained on org/model, not on org/other"),
     "other sizes": ({"size": 128}, ["--base", "MODEL"], "other_base", "reads 128 values, but"),
+    "a base on another machine": ({"base_model_name_or_path": "/no/such"}, [], "other_base", "/no/such is not here"),
+    "a folder that is not there": ({}, ["--base", "./no/such"], "other_base", "./no/such is not here"),
+    "no room": ({}, ["--max-model-len", "1756"], "bad_option", "a plan may take 1756 tokens; raise it, or lower"),
     "more layers": ({"layers": 3}, ["--base", "MODEL"], "other_base", "its layer 2 reads"),
     "port 0": ({}, ["--port", "0"], "bad_option", "--port"),
     "port 65536": ({}, ["--port", "65536"], "bad_option", "--port"),
@@ -155,7 +172,7 @@ def test_refusals(
     assert len(err.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"[]", b"\xff"])
+@pytest.mark.parametrize("content", [None, b"{", b"[]", b"\xff", b"[" * 100_000])
 def test_folders_that_hold_no_adapter(capsys: Any, tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "adapter_config.json").write_bytes(content)
@@ -163,12 +180,52 @@ def test_folders_that_hold_no_adapter(capsys: Any, tmp_path: Path, content: byte
     assert (exit_code, json.loads(out)["error"]["code"]) == (2, "bad_adapter" if content else "no_adapter")
 
 
-@pytest.mark.parametrize("weights", [b"", b"\xff" * 20, struct.pack("<Q", 2) + b"[]"])
-def test_weights_that_cannot_be_read(capsys: Any, adapter: Write, model: Path, weights: bytes) -> None:
-    folder = adapter()
-    (folder / "adapter_model.safetensors").write_bytes(weights)
-    exit_code, out, _ = run(capsys, "serve-planner", folder, "--base", model, "--json")
-    assert (exit_code, json.loads(out)["error"]["code"]) == (2, "bad_adapter")
+LAYER = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+BROKEN = {
+    "missing": None,
+    "empty": b"",
+    "noise": b"\xff" * 20,
+    "a list": struct.pack("<Q", 2) + b"[]",
+    "a length too long": struct.pack("<Q", 2**63) + b"{",
+    "nested": struct.pack("<Q", 100_000) + b"[" * 100_000,
+    "no adapter's": weights({"model.layers.0.self_attn.q_proj.weight": [64, 64]}),
+    "one number a shape": weights({LAYER: [8]}),
+    "texts in a shape": weights({LAYER: ["8", "64"]}),
+}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_weights_that_cannot_be_read(capsys: Any, adapter: Write, content: bytes | None) -> None:
+    place = adapter() / "adapter_model.safetensors"
+    place.unlink()
+    if content is not None:
+        place.write_bytes(content)
+    exit_code, out, err = run(capsys, "serve-planner", place.parent, "--json")
+    assert (exit_code, json.loads(out)["error"]["code"]) == (2, "no_adapter" if content is None else "bad_adapter")
+    assert "save the adapter again" in err
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"num_hidden_layers": "two", "hidden_size": 64}, "does not say how large the model is"),
+        ({}, "does not say how large the model is"),
+        ({"text_config": [1]}, "does not say how large the model is"),
+        ({"text_config": MODEL | {"hidden_size": 32}}, "has 2 layers of 32"),
+        ([], "cannot be read as a JSON object"),
+    ],
+)
+def test_models_whose_size_is_unknown(capsys: Any, adapter: Write, model: Path, config: Any, says: str) -> None:
+    (model / "config.json").write_text(json.dumps(config))
+    exit_code, _, err = run(capsys, "serve-planner", adapter(), "--base", model)
+    assert exit_code == 2
+    assert says in err
+
+
+def test_an_adapter_of_a_folder_elsewhere_takes_a_model_of_the_hub(capsys: Any, adapter: Write) -> None:
+    """Of which nothing can be compared."""
+    command, _ = served(capsys, adapter(base_model_name_or_path="/home/other/model"), "--base", "org/model")
+    assert option(command, "--model") == "org/model"
 
 
 def run_it(folder: Path, *options: object, path: Path | None = None) -> "subprocess.CompletedProcess[str]":
