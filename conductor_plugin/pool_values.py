@@ -6,9 +6,9 @@ A validator raises ValueError("code|sentence"), as in `worker_spec`.
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 # What complete() and the retry policy set for every call.
 OWN_PARAMS = {
@@ -16,6 +16,7 @@ OWN_PARAMS = {
     *("drop_params", "fallbacks", "mock_response"),
 }
 ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+AN_ADDRESS = "an address with http:// or https://, a host and, if any, a port from 1 to 65535"
 SECRET_BLOCK = re.compile(r"secret/[a-z0-9-]+")
 SECRET = re.compile(r"api_?key|authorization|secret|password|credential|access_?key|(^|_)token$|headers", re.IGNORECASE)
 
@@ -70,18 +71,22 @@ def _names_a_model(text: str) -> str:
     return text
 
 
+def check_address(text: str) -> SplitResult:
+    """The parts of a server's address; ValueError where it is none, or holds white space."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:  # .port raises ValueError, too
+        raise ValueError("no http address")
+    if re.search(r"[\s\x00-\x1f\x7f]", text):
+        raise ValueError("white space")
+    return parts
+
+
 def _address(text: str) -> str:
-    """A server's address. Whatever litellm made of a broken one, a call and its key could go elsewhere."""
+    """Whatever litellm made of a broken one, a call and its key could go elsewhere."""
     try:
-        parts = urlsplit(text)
-        known = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
-    except ValueError:  # a port or a bracketed host that is none
-        known = False
-    if not known or re.search(r"[\s\x00-\x1f\x7f]", text):
-        raise ValueError(
-            "pool_bad_value|api_base must be an address like http://127.0.0.1:8000/v1, with http:// or https://, "
-            "a host and, if any, a port from 1 to 65535"
-        )
+        parts = check_address(text)
+    except ValueError:
+        raise ValueError(f"pool_bad_value|api_base must be {AN_ADDRESS}, like http://127.0.0.1:8000/v1") from None
     if "@" in parts.netloc or any(SECRET.search(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
         raise ValueError(
             "pool_key_in_file|api_base would put a secret into the pool file; name an environment variable in "
@@ -90,9 +95,15 @@ def _address(text: str) -> str:
     return text
 
 
-# Strict, since `retries: yes` is 1 otherwise, and '5' is 5.
+def _no_yes(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("pool_bad_value|yes and no are no numbers")
+    return value
+
+
+# `retries: yes` is 1 otherwise. Of other numbers a text may be one: 1e4 without a dot is a text in YAML.
 Whole = Annotated[int, Field(strict=True)]
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Number = Annotated[float, BeforeValidator(_no_yes), Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=80), AfterValidator(_one_line)]
 KeyName = Annotated[str, AfterValidator(_name_not_key)]
 ModelName = Annotated[str, AfterValidator(_names_a_model)]

@@ -107,8 +107,8 @@ REFUSED: dict[str, tuple[object, str, list[str]]] = {
     "tags as text": (one_worker(tags="closed"), "pool_bad_value", ["'a'", "'tags'"]),
     "a yes for a number": (one_worker(retries=True), "pool_bad_value", ["'a'", "'retries'", "valid integer"]),
     "a number in quotes": (one_worker(max_concurrency="3"), "pool_bad_value", ["'a'", "'max_concurrency'"]),
-    "a price in quotes": (one_worker(price={"input": "1", "output": 1}), "pool_bad_value", ["'a'", "'input'"]),
-    "a time in quotes": (one_worker(timeout_seconds="60"), "pool_bad_value", ["'a'", "'timeout_seconds'"]),
+    "a price of yes": (one_worker(price={"input": True, "output": 1}), "pool_bad_value", ["'a'", "'input'"]),
+    "a time of no": (one_worker(timeout_seconds=False), "pool_bad_value", ["'a'", "'timeout_seconds'"]),
     "a rate of yes": (one_worker(requests_per_minute=True), "pool_bad_value", ["'a'", "'requests_per_minute'"]),
     "a provider alone": (one_worker(model="openai/"), "pool_bad_value", ["'a'", "'model'", "names no model"]),
     "params as text": (one_worker(params="t=1"), "pool_bad_value", ["'a'", "'params'"]),
@@ -166,6 +166,11 @@ def test_what_is_no_address_of_a_server(base: str) -> None:
         assert named in str(error)
         assert "api_base" in str(error)
         assert "S3cr3t" not in str(error)
+
+
+def test_a_number_that_is_a_text_in_yaml(tmp_path: Path) -> None:
+    (tmp_path / "pool.yaml").write_text("workers: [{name: a, kind: text, timeout_seconds: 1e3}]")
+    assert load_pool(tmp_path / "pool.yaml").workers[0].timeout_seconds == 1000
 
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:8000/v1", "https://host", "http://[::1]:1/v1/", "http://x.de/?v=1"])
