@@ -260,7 +260,7 @@ def load_config(source: str | Path) -> TrainConfig:
     if path.suffix not in (".yaml", ".yml"):
         path = CONFIGS / f"{source}.yaml"
         if not path.exists():
-            known = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.yaml")))
+            known = ", ".join(sorted(str(p.relative_to(CONFIGS).with_suffix("")) for p in CONFIGS.rglob("*.yaml")))
             raise InputError(
                 f"there is no configuration {str(source)!r}; there are {known}, or give a .yaml file",
                 code="config_unreadable",

@@ -96,7 +96,7 @@ def _process() -> int:
 def training_pool(config: TrainConfig) -> Pool:
     """The pool that the configuration names."""
     pool = load_pool(None if config.pool == "embedded" else config.pool).subset(config.only)
-    pool.check_keys()
+    pool.check_keys(leave_out="by naming the others in the configuration's `only`")
     return pool
 
 

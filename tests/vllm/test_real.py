@@ -6,7 +6,6 @@ Each start takes a minute or more, of which there are two. The prints are the fi
 """
 
 import asyncio
-import json
 import signal
 import time
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from conductor_plugin.planners import make_planner
 from conductor_plugin.planners.base import PlanRequest
 from conductor_plugin.pool import pool_from
 from conductor_plugin.receipt import Answer
-from tests.unit.test_cli import run
+from conductor_plugin.served import check_served
 from tests.vllm.server import Server
 
 pytestmark = [pytest.mark.vllm, pytest.mark.local, pytest.mark.prefect, pytest.mark.timeout(1800)]
@@ -90,14 +89,12 @@ async def answered(pool: dict[str, Any], question: str, **options: Any) -> Answe
     return await state.result(raise_on_failure=False)
 
 
-async def test_every_plan_parses_and_the_model_behind_it_works(
-    server: Server, prefect_sqlite: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+async def test_every_plan_parses_and_the_model_behind_it_works(server: Server, prefect_sqlite: str) -> None:
     pool = content(server)
-    (tmp_path / "pool.json").write_text(json.dumps(pool))
-    code, out, _ = run(capsys, "pool", "--pool", tmp_path / "pool.json", "--check", "--json")
-    assert (code, [one["state"] for one in json.loads(out)["served"]]) == (0, ["served"] * 3)
     members = pool_from(pool)
+    assert [(one.who, one.state) for one in await check_served(members)] == [
+        *(("short", "served"), ("long", "served"), ("the planner", "served"))
+    ]
     planner, rules = make_planner(members), PlanRules(workers=2, max_steps=3)
     requests = [PlanRequest(question=question, pool=members, rules=rules) for question in QUESTIONS]
     proposals = await asyncio.gather(*map(planner.propose, requests))
