@@ -149,7 +149,8 @@ class PlannerSpec(Frozen):
 
     `kind: prompted` with a `model`, `kind: template` with a `name`, or `kind: conductor`, the trained one, with the
     folder of another one than the default as `name`. `workers` names those of its training that the pool has, where the
-    pool has others too, or lacks some. With `grammar`, a prompted one's server lets it write valid plans only.
+    pool has others too, or lacks some. With `grammar`, a prompted one's server lets it write valid plans only;
+    `timeout_seconds` and `retries` are a prompted one's, too, and what a worker's are by default.
     """
 
     kind: str
@@ -162,11 +163,15 @@ class PlannerSpec(Frozen):
     clearance: str | None = None
     workers: tuple[str, ...] = ()
     grammar: Grammar | None = None
+    timeout_seconds: Number | None = Field(default=None, gt=0)
+    retries: Whole | None = Field(default=None, ge=0, le=20)
 
     @model_validator(mode="after")
     def _is_whole(self) -> "PlannerSpec":
         if self.grammar:
             self._takes_grammar()
+        if self.kind != "prompted" and self.patience:
+            raise ValueError(f"pool_bad_value|{min(self.patience)} belongs to a planner of kind prompted")
         if self.workers and self.kind != "conductor":
             raise ValueError("pool_bad_value|only a planner of kind conductor has workers")
         whole = {"prompted": self.model, "template": self.name, "conductor": True}
@@ -175,6 +180,11 @@ class PlannerSpec(Frozen):
                 "pool_bad_value|a planner is {kind: prompted, model: …}, {kind: template, name: …} or {kind: conductor}"
             )
         return self
+
+    @property
+    def patience(self) -> dict[str, Any]:
+        """How long it is waited for and how often it is asked again, where the pool file says so."""
+        return self.model_dump(include={"timeout_seconds", "retries"}, exclude_none=True)
 
     def _takes_grammar(self) -> None:
         """Only a server of one's own reads vLLM's field `structured_outputs`; others refuse it or pass it over."""

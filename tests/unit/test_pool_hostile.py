@@ -119,6 +119,21 @@ REFUSED: dict[str, tuple[object, str, list[str]]] = {
         "pool_unknown_key",
         ["'planner'", "'m'"],
     ),
+    "planner with a yes for retries": (
+        {**one_worker(), "planner": {**PLANNER, "retries": True}},
+        "pool_bad_value",
+        ["'planner'", "'retries'"],
+    ),
+    "planner without a second": (
+        {**one_worker(), "planner": {**PLANNER, "timeout_seconds": 0}},
+        "pool_bad_value",
+        ["'planner'", "'timeout_seconds'", "greater than 0"],
+    ),
+    "template that is asked again": (
+        {**one_worker(), "planner": {"kind": "template", "name": "solve", "retries": 2}},
+        "pool_bad_value",
+        ["'planner'", "retries belongs to a planner of kind prompted"],
+    ),
     "planner without a kind": (
         {**one_worker(), "planner": {"model": "x/y"}},
         "pool_bad_value",
