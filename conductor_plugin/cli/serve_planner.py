@@ -1,14 +1,13 @@
 """`conductor serve-planner`: a trained adapter behind vLLM, whose plans a grammar constrains."""
 
 import json
-import os
 import re
 import shlex
 import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -56,7 +55,7 @@ def _filled(_: click.Context, parameter: click.Parameter, value: str | None) -> 
 @click.option(
     "--python", metavar="PATH", callback=_filled, help="Python of the environment that has vLLM. Default: this one."
 )
-@click.option("--run", "run_it", is_flag=True, help="Run the command, in this process, instead of printing it.")
+@click.option("--run", "run_it", is_flag=True, help="Run the command instead of printing it, until Ctrl-C or SIGTERM.")
 @json_option
 def serve_planner(
     adapter: str,
@@ -102,7 +101,7 @@ def serve_planner(
         more=more,
     )
     if run_it:
-        _run([python or sys.executable, *command[1:]], port)
+        return _run([python or sys.executable, *command[1:]], port)
     planner = entry.model_dump(mode="json", include=SHOWN)
     if as_json:
         print(json.dumps({"schema": 1, "error": None, "command": command, "planner": planner}, ensure_ascii=False))
@@ -111,9 +110,10 @@ def serve_planner(
     return 0
 
 
-def _run(command: list[str], port: int) -> NoReturn:
-    """Become the server: signals and its exit code are vLLM's own."""
+def _run(command: list[str], port: int) -> int:
+    """Serve until vLLM ends; its exit code."""
     _check_vllm(command[0])
+    from conductor_plugin.tethered import run_tethered
     from conductor_plugin.vllm_server import HOST
 
     with socket.socket() as probe:
@@ -124,8 +124,7 @@ def _run(command: list[str], port: int) -> NoReturn:
             raise InputError(
                 f"port {port} cannot be used: {error.strerror}; choose another --port", code="port"
             ) from None
-    sys.stdout.flush()
-    os.execvp(command[0], command)
+    return run_tethered(command)
 
 
 def _check_vllm(python: str) -> None:

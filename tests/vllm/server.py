@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 
+from conductor_plugin.sandbox.processes import descendants
 from tests.servers import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -62,28 +63,33 @@ class Server:
             self._wait(started + START_SECONDS)
         return time.monotonic() - started
 
-    def strike(self, number: signal.Signals, *, group: bool = False) -> int:
-        """Send a signal to the process that was started, or to all of its processes; its exit code."""
+    def kill(self) -> int:
+        """SIGKILL for vLLM's own process, below the command that was started; that command's exit code."""
         assert self._process
-        (os.killpg if group else os.kill)(self._process.pid, number)
+        os.kill(descendants(self._process.pid)[0], signal.SIGKILL)
+        return self._ended()
+
+    def interrupt(self) -> int:
+        """Ctrl-C; the command's exit code."""
+        assert self._process
+        os.killpg(self._process.pid, signal.SIGINT)
+        return self._ended()
+
+    def _ended(self) -> int:
+        assert self._process
         code = self._process.wait(120)
         self._process = None
         return code
 
-    def left(self, seconds: float) -> list[str]:
-        """The processes of the last start that still run after so long, or at the first moment when none does."""
-        deadline = time.monotonic() + seconds
-        while (found := running_in(self._session)) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        return found
+    def left(self) -> list[str]:
+        """The processes of the last start that still run."""
+        return running_in(self._session)
 
     def close(self) -> None:
         """End what is left."""
-        if self._session:
-            with suppress(ProcessLookupError):
-                os.killpg(self._session, signal.SIGKILL)
         if self._process:
-            self._process.wait()
+            self._process.terminate()
+            self._process.wait(120)
 
     def figure(self, name: str) -> float:
         """The sum of one of its metrics over all labels."""
