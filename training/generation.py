@@ -85,3 +85,20 @@ def vllm_arguments(spec: Colocated | Served | None, processes: int) -> dict[str,
         "vllm_enable_sleep_mode": spec.sleep,
         "vllm_max_model_length": spec.context,
     }
+
+
+def not_there(spec: Colocated | Served | None, error: ImportError | ConnectionError) -> Exception:
+    """What is wrong where TRL finds no vLLM, in a sentence: InputError `not_installed` or `generation_unreachable`."""
+    if isinstance(error, ConnectionError) and isinstance(spec, Served):
+        return InputError(
+            f"there was no vLLM server at {spec.url} in {spec.wait_seconds:g} s; start it first (docs/gpus.md has the "
+            "command), or mend generation.url",
+            code="generation_unreachable",
+        )
+    if isinstance(error, ImportError) and spec:
+        return InputError(
+            "generation needs vLLM, which is not installed here: pip install --constraint constraints-gpu.txt "
+            "--editable '.[train,evaluate,gpu]' (docs/gpus.md), or leave generation out",
+            code="not_installed",
+        )
+    return error
