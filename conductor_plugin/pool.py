@@ -103,15 +103,18 @@ class Pool(Frozen):
             for i, worker in enumerate(self.workers)
         )
 
-    def check_keys(self, environment: Mapping[str, str] | None = None) -> None:
-        """PoolError `pool_missing_env` if an `api_key_env` names a variable that is not set or empty."""
+    def check_keys(self, environment: Mapping[str, str] | None = None, leave_out: str = "with --exclude {}") -> None:
+        """PoolError `pool_missing_env` if an `api_key_env` names a variable that is not set or empty.
+
+        `leave_out` says how a worker is left out; {} becomes its name.
+        """
         environment = os.environ if environment is None else environment
         for worker in self.workers:
             name = worker.api_key_env
             if worker.needs_variable and not environment.get(str(name)):
                 raise PoolError(
                     f"worker {worker.name!r} needs the environment variable {name}, which is not set; "
-                    f"export it, or leave the worker out with --exclude {worker.name}",
+                    f"export it, or leave the worker out {leave_out.format(worker.name)}",
                     code="pool_missing_env",
                 )
 

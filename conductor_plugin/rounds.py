@@ -35,7 +35,6 @@ from conductor_plugin.run import RunStep, run_graph
 from conductor_plugin.step import ATTEMPTS, Attempts, StepResult, run_step_with_retries
 
 Listener = Callable[[object], None]
-PLANNER_RETRIES = RetryPolicy()
 NOT_APPROVED = ErrorRecord(code="not_approved", message="the plan was not approved, so that it was not run")
 
 
@@ -86,8 +85,13 @@ class PlanRefused:
     error: str
 
 
+def policy_of(planner: Planner) -> RetryPolicy:
+    """The planner's retry policy; only a prompted one's can be set."""
+    return RetryPolicy(retries=getattr(planner, "retries", RetryPolicy().retries))
+
+
 async def _propose(planner: Planner, request: PlanRequest) -> Proposal:
-    return await with_retries(lambda: propose_once(planner, request), PLANNER_RETRIES)
+    return await with_retries(lambda: propose_once(planner, request), policy_of(planner))
 
 
 async def _round(job: RoundJob, engine: "Engine", on_event: Listener) -> RoundResult:

@@ -7,27 +7,20 @@ names the worker and the field.
 import hashlib
 import json
 import re
-from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from conductor_plugin.models import Frozen
+from conductor_plugin.pool_values import ENV_NAME, Address, KeyName, ModelName, Name, Number, Params, Whole
 
-# What complete() and the retry policy set for every call.
-OWN_PARAMS = {
-    *("model", "messages", "stream", "n", "timeout", "num_retries", "max_retries", "api_base", "base_url"),
-    *("drop_params", "fallbacks", "mock_response"),
-}
 # The parameters that bound an answer's tokens, the stronger one first.
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
+SHAPING = ("structured_outputs", "response_format")  # what says to vLLM which texts may be written
 VLLM_PROVIDERS = ("openai", "hosted_vllm")
 BUILT_KINDS = ("llm", "local", "calculator", "number", "text", "python")
 PLANNED_KINDS = ("search", "mcp")
 CALLABLE_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-SECRET_BLOCK = re.compile(r"secret/[a-z0-9-]+")
-SECRET = re.compile(r"api_?key|authorization|secret|password|credential|access_?key|(^|_)token$|headers", re.IGNORECASE)
 BRANDS = re.compile(
     r"\b(?:chatgpt|gpt(?:-?\d[\w.-]*)?|openai|claude|anthropic|sonnet|opus|haiku|gemini|gemma|google|llama[\w.-]*"
     r"|qwen[\w.-]*|alibaba|mistral|mixtral|deepseek[\w.-]*|grok|xai|cohere|smollm\w*|kimi|moonshot|zhipu|glm"
@@ -36,59 +29,11 @@ BRANDS = re.compile(
 )
 
 
-def _name_not_key(name: str) -> str:
-    """A variable's or a Secret block's name; refused if it looks like a pasted key, which is not repeated."""
-    if SECRET_BLOCK.fullmatch(name):
-        return name
-    looks_like_a_key = len(name) >= 16 and "_" not in name and any(c.isdigit() for c in name)
-    if not ENV_NAME.fullmatch(name) or looks_like_a_key:
-        raise ValueError(
-            "pool_key_in_file|api_key_env must be the NAME of an environment variable (like OPENAI_API_KEY) or "
-            f"secret/BLOCK-NAME, never a key itself; it begins with {name[:3]!r}"
-        )
-    return name
-
-
-def _no_secrets(params: dict[str, Any]) -> dict[str, Any]:
-    """Settings that go to the model as they are; neither a key nor what a call sets itself."""
-    for key in _keys(params):
-        if SECRET.search(key):
-            raise ValueError(
-                f"pool_key_in_file|params.{key} would put a secret into the pool file; "
-                "name an environment variable in api_key_env instead"
-            )
-    for key in params:
-        if key in OWN_PARAMS:
-            raise ValueError(f"pool_bad_value|params.{key} is set by the call itself; leave it out")
-    return params
-
-
-def _keys(value: Any) -> Iterator[str]:
-    """The keys of a mapping and of all mappings inside it."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield str(key)
-            yield from _keys(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _keys(inner)
-
-
-def _one_line(text: str) -> str:
-    if not text.strip() or len(text.splitlines()) > 1:
-        raise ValueError("pool_bad_value|a name is one line of text")
-    return text
-
-
-KeyName = Annotated[str, AfterValidator(_name_not_key)]
-Params = Annotated[dict[str, Any], AfterValidator(_no_secrets)]
-
-
 class Price(Frozen):
     """USD per million tokens."""
 
-    input: float = Field(ge=0, allow_inf_nan=False)
-    output: float = Field(ge=0, allow_inf_nan=False)
+    input: Number = Field(ge=0)
+    output: Number = Field(ge=0)
 
 
 class LLM(Frozen):
@@ -104,23 +49,23 @@ class LLM(Frozen):
 class WorkerSpec(Frozen):
     """One entry of `workers:`. Times are in seconds, prices in USD per million tokens."""
 
-    name: Annotated[str, Field(max_length=80), AfterValidator(_one_line)]
+    name: Name
     kind: str
     describe: str = ""
-    model: str | None = None
-    api_base: str | None = None
+    model: ModelName | None = None
+    api_base: Address | None = None
     api_key_env: KeyName | None = None
     params: Params = Field(default_factory=dict)
     tags: tuple[str, ...] = ()
     clearance: str | None = None
     price: Price | None = None
-    timeout_seconds: float = Field(default=120.0, gt=0, allow_inf_nan=False)
-    retries: int = Field(default=3, ge=0, le=20)
+    timeout_seconds: Number = Field(default=120.0, gt=0)
+    retries: Whole = Field(default=3, ge=0, le=20)
     fallbacks: tuple[str, ...] = ()
-    max_concurrency: int | None = Field(default=None, ge=1)
+    max_concurrency: Whole | None = Field(default=None, ge=1)
     global_limit: str | None = None
-    requests_per_minute: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    tokens_per_minute: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    requests_per_minute: Number | None = Field(default=None, gt=0)
+    tokens_per_minute: Number | None = Field(default=None, gt=0)
 
     @field_validator("kind")
     @classmethod
@@ -195,8 +140,8 @@ class Grammar(Frozen):
     With `reasoning: 0` the plan is the three lists alone. What a plan must be beyond that is the question's own rules.
     """
 
-    reasoning: int = Field(default=1000, ge=0, le=20_000)
-    subtask: int = Field(default=400, ge=1, le=2_000)
+    reasoning: Whole = Field(default=1000, ge=0, le=20_000)
+    subtask: Whole = Field(default=400, ge=1, le=2_000)
 
 
 class PlannerSpec(Frozen):
@@ -204,24 +149,29 @@ class PlannerSpec(Frozen):
 
     `kind: prompted` with a `model`, `kind: template` with a `name`, or `kind: conductor`, the trained one, with the
     folder of another one than the default as `name`. `workers` names those of its training that the pool has, where the
-    pool has others too, or lacks some. With `grammar`, a prompted one's server lets it write valid plans only.
+    pool has others too, or lacks some. With `grammar`, a prompted one's server lets it write valid plans only;
+    `timeout_seconds` and `retries` are a prompted one's, too, and what a worker's are by default.
     """
 
     kind: str
-    model: str | None = None
+    model: ModelName | None = None
     name: str | None = None
-    api_base: str | None = None
+    api_base: Address | None = None
     api_key_env: KeyName | None = None
     params: Params = Field(default_factory=dict)
     price: Price | None = None
     clearance: str | None = None
     workers: tuple[str, ...] = ()
     grammar: Grammar | None = None
+    timeout_seconds: Number | None = Field(default=None, gt=0)
+    retries: Whole | None = Field(default=None, ge=0, le=20)
 
     @model_validator(mode="after")
     def _is_whole(self) -> "PlannerSpec":
         if self.grammar:
             self._takes_grammar()
+        if self.kind != "prompted" and self.patience:
+            raise ValueError(f"pool_bad_value|{min(self.patience)} belongs to a planner of kind prompted")
         if self.workers and self.kind != "conductor":
             raise ValueError("pool_bad_value|only a planner of kind conductor has workers")
         whole = {"prompted": self.model, "template": self.name, "conductor": True}
@@ -230,6 +180,11 @@ class PlannerSpec(Frozen):
                 "pool_bad_value|a planner is {kind: prompted, model: …}, {kind: template, name: …} or {kind: conductor}"
             )
         return self
+
+    @property
+    def patience(self) -> dict[str, Any]:
+        """How long it is waited for and how often it is asked again, where the pool file says so."""
+        return self.model_dump(include={"timeout_seconds", "retries"}, exclude_none=True)
 
     def _takes_grammar(self) -> None:
         """Only a server of one's own reads vLLM's field `structured_outputs`; others refuse it or pass it over."""
@@ -240,7 +195,7 @@ class PlannerSpec(Frozen):
                 "hosted_vllm/NAME) and its api_base"
             )
         body = self.params.get("extra_body", {})
-        if not isinstance(body, dict) or "structured_outputs" in body or "response_format" in self.params:
+        if not isinstance(body, dict) or any(key in place for key in SHAPING for place in (body, self.params)):
             raise ValueError(
                 "pool_bad_value|grammar says by itself what the model may write; leave params.response_format and "
                 "structured_outputs out, and write extra_body as a mapping"

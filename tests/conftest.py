@@ -67,6 +67,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         # No pip package brings it, so that only CI, whose script installs it, insists on it.
         refuse = pytest.fail if os.environ.get("CI") else pytest.skip
         refuse("not installed: Chromium (apt-get install chromium)")
+    if item.get_closest_marker("vllm") and not os.environ.get("CONDUCTOR_TEST_VLLM"):
+        # It does not fit into this environment: whoever has it in another one says where.
+        pytest.skip("CONDUCTOR_TEST_VLLM does not name the `vllm` of an environment that has it (see docs/vllm.md)")
 
 
 @pytest.fixture(autouse=True)

@@ -11,14 +11,14 @@ from pydantic import Field, ValidationError, model_validator
 from conductor_plugin.errors import InputError
 from conductor_plugin.models import Frozen
 from conductor_plugin.planners.manifest import PromptSettings
+from conductor_plugin.pool_values import Whole
 from conductor_plugin.yaml_file import Unreadable, read_yaml
-from training.generation import Colocated, Served
+from training.generation import Colocated, Count, Flag, Served
 from training.lesson import Lesson
 
 CONFIGS = Path(__file__).parent / "configs"
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -71,9 +71,9 @@ class QuestionSet(Frozen):
     name: str | None = None
     file: str | None = None
     data: str | None = None
-    limit: Annotated[int, Field(ge=0)]
-    held_out: Annotated[int, Field(ge=0)] = 0
-    seed: int = 0
+    limit: Annotated[Whole, Field(ge=0)]
+    held_out: Annotated[Whole, Field(ge=0)] = 0
+    seed: Whole = 0
 
     @model_validator(mode="after")
     def _has_one_source(self) -> "QuestionSet":
@@ -87,8 +87,8 @@ class QuestionSet(Frozen):
 class Rules(Frozen):
     """What a plan may hold; `max_rounds` counts the rounds after the first, as everywhere."""
 
-    max_steps: Annotated[int, Field(ge=1, le=100)] = 5
-    max_rounds: Annotated[int, Field(ge=0, le=10)] = 0
+    max_steps: Annotated[Whole, Field(ge=1, le=100)] = 5
+    max_rounds: Annotated[Whole, Field(ge=0, le=10)] = 0
 
 
 PLANS_A_PROMPT = 8
@@ -105,9 +105,9 @@ class ColdStart(Frozen):
     examples: Count
     epochs: Count = 1
     lr: Rate = 1e-3
-    batch: Annotated[int, Field(ge=1, multiple_of=PLANS_A_PROMPT)] = 32
+    batch: Annotated[Whole, Field(ge=1, multiple_of=PLANS_A_PROMPT)] = 32
     instructions: Literal["phrases", "of the question"] = "phrases"
-    seed: int = 0
+    seed: Whole = 0
 
 
 class Gate(Frozen):
@@ -118,7 +118,7 @@ class Gate(Frozen):
 
     parse_rate: Share = 0.95
     samples: Count = 256
-    refuse: bool = True
+    refuse: Flag = True
 
 
 class Grpo(Frozen):
@@ -129,7 +129,7 @@ class Grpo(Frozen):
 
     iterations: Count
     questions: Count
-    rollouts: Annotated[int, Field(ge=2)]
+    rollouts: Annotated[Whole, Field(ge=2)]
     lr: Rate
     schedule: Literal["cosine", "constant", "linear"] = "cosine"
     warmup_ratio: Share = 0.03
@@ -139,10 +139,10 @@ class Grpo(Frozen):
     temperature: Rate = 1.0
     max_completion_tokens: Count = 1024
     entropy_bonus: Weight = 0.0
-    by_length: Annotated[int, Field(ge=0)] = 0
-    seed: int = 0
-    bf16: bool = False
-    gradient_checkpointing: bool = False
+    by_length: Annotated[Whole, Field(ge=0)] = 0
+    seed: Whole = 0
+    bf16: Flag = False
+    gradient_checkpointing: Flag = False
     batch: Count = 8
     """Completions of one backward pass on one device; the gradients of an iteration are added up."""
     save_every: Count = 10
@@ -200,8 +200,8 @@ class Sampling(Frozen):
     groups are sampled before the first worker is asked.
     """
 
-    screen: Annotated[int, Field(ge=2)] | None = None
-    spare: Annotated[int, Field(ge=0)] = 0
+    screen: Annotated[Whole, Field(ge=2)] | None = None
+    spare: Annotated[Whole, Field(ge=0)] = 0
     at_once: Count | None = None
 
 
@@ -240,6 +240,12 @@ class TrainConfig(Frozen):
             raise ValueError("each of the lessons needs a name of its own")
         if self.generation and self.model.kind == "scratch":
             raise ValueError("generation is for a pretrained model; one from scratch has a sampler of its own")
+        context, longest = getattr(self.generation, "context", None), self.grpo.max_completion_tokens
+        if context is not None and context <= longest:
+            raise ValueError(
+                f"generation.context {context} leaves no room for a prompt beside the {longest} tokens of "
+                "grpo.max_completion_tokens"
+            )
         return self
 
     @property
@@ -269,7 +275,7 @@ def load_config(source: str | Path) -> TrainConfig:
     if path.suffix not in (".yaml", ".yml"):
         path = CONFIGS / f"{source}.yaml"
         if not path.exists():
-            known = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.yaml")))
+            known = ", ".join(sorted(str(p.relative_to(CONFIGS).with_suffix("")) for p in CONFIGS.rglob("*.yaml")))
             raise InputError(
                 f"there is no configuration {str(source)!r}; there are {known}, or give a .yaml file",
                 code="config_unreadable",
@@ -287,11 +293,21 @@ def load_config(source: str | Path) -> TrainConfig:
 def _explain(error: ValidationError) -> str:
     """The place and the sentence of the first thing that is wrong."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"{place} is no setting of a training run"
-    if first["type"] == "missing":
-        return f"{place} is missing"
-    sentence = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
+    # `generation` is one of two kinds, and pydantic puts the kind into the place.
+    loc = [part for i, part in enumerate(first["loc"]) if (i, first["loc"][0]) != (1, "generation")]
+    place = ".".join(str(part) for part in loc)
+    match first["type"]:
+        case "extra_forbidden":
+            return f"{place} is no setting of a training run"
+        case "missing":
+            return f"{place} is missing"
+        case "union_tag_not_found" | "union_tag_invalid":
+            return f"{place}.vllm must be colocate or server"
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return f"{place or 'a configuration'} must be a mapping of keys to values"
+        case "value_error":
+            sentence = str(first["ctx"]["error"])
+        case _:
+            sentence = first["msg"]
     sentence = f"{sentence[0].lower()}{sentence[1:]}"
     return f"{place}: {sentence}" if place else sentence

@@ -2,12 +2,25 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
 from conductor_plugin.errors import InputError
 from conductor_plugin.models import Frozen
+from conductor_plugin.pool_values import AN_ADDRESS, Whole, check_address
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[Whole, Field(ge=1)]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+def _server(url: str) -> str:
+    """TRL writes its paths behind it, which are beside /v1."""
+    try:
+        parts = check_address(url)
+    except ValueError:
+        raise ValueError(f"it must be {AN_ADDRESS}, like http://127.0.0.1:8000") from None
+    if parts.path not in ("", "/") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("it must be the server's address alone, like http://127.0.0.1:8000, without /v1")
+    return url
 
 
 class Colocated(Frozen):
@@ -21,7 +34,7 @@ class Colocated(Frozen):
     vllm: Literal["colocate"]
     memory: Annotated[float, Field(gt=0, lt=1)]
     tensor_parallel: Count = 1
-    sleep: bool = False
+    sleep: Flag = False
     context: Count | None = None
 
 
@@ -32,9 +45,15 @@ class Served(Frozen):
     """
 
     vllm: Literal["server"]
-    url: Annotated[str, Field(pattern=r"^https?://")]
-    group_port: Annotated[int, Field(ge=1, le=65535)] = 51216
+    url: Annotated[str, AfterValidator(_server)]
+    group_port: Annotated[Whole, Field(ge=1, le=65535)] = 51216
     wait_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
+
+    @model_validator(mode="after")
+    def _has_two_ports(self) -> "Served":
+        if check_address(self.url).port == self.group_port:
+            raise ValueError(f"group_port {self.group_port} is the server's own; choose another")
+        return self
 
 
 def vllm_arguments(spec: Colocated | Served | None, processes: int) -> dict[str, Any]:
@@ -66,3 +85,20 @@ def vllm_arguments(spec: Colocated | Served | None, processes: int) -> dict[str,
         "vllm_enable_sleep_mode": spec.sleep,
         "vllm_max_model_length": spec.context,
     }
+
+
+def not_there(spec: Colocated | Served | None, error: ImportError | ConnectionError) -> Exception:
+    """What is wrong where TRL finds no vLLM, in a sentence: InputError `not_installed` or `generation_unreachable`."""
+    if isinstance(error, ConnectionError) and isinstance(spec, Served):
+        return InputError(
+            f"there was no vLLM server at {spec.url} in {spec.wait_seconds:g} s; start it first (docs/gpus.md has the "
+            "command), or mend generation.url",
+            code="generation_unreachable",
+        )
+    if isinstance(error, ImportError) and spec:
+        return InputError(
+            "generation needs vLLM, which is not installed here: pip install --constraint constraints-gpu.txt "
+            "--editable '.[train,evaluate,gpu]' (docs/gpus.md), or leave generation out",
+            code="not_installed",
+        )
+    return error

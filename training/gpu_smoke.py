@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """See the module. The exit code."""
     parser = argparse.ArgumentParser(prog="python -m training.gpu_smoke", description=__doc__.partition("\n")[0])
     parser.add_argument("--size", choices=sorted(SIZES), default="full")
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=_count, default=5)
     options: Any = parser.parse_args(arguments)
     if options.size == "full" and not _has_gpu():
         print("there is no GPU here that torch can use; --size tiny does the same on the CPU", file=sys.stderr)
@@ -144,6 +144,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="conductor-gpu-smoke-") as folder:
         smoke(Path(folder), options.size, options.steps)
     return 0
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count of at least 1")
+    return int(text)
 
 
 def _has_gpu() -> bool:

@@ -24,6 +24,7 @@ from conductor_plugin.models import Frozen
 from conductor_plugin.pool import Pool, load_pool
 from training.arguments import grpo_arguments
 from training.config import TrainConfig
+from training.generation import not_there
 from training.guard import measure, reason_to_pause
 from training.paid import PaidCalls
 from training.questions import load_questions, rows
@@ -96,7 +97,7 @@ def _process() -> int:
 def training_pool(config: TrainConfig) -> Pool:
     """The pool that the configuration names."""
     pool = load_pool(None if config.pool == "embedded" else config.pool).subset(config.only)
-    pool.check_keys()
+    pool.check_keys(leave_out="by naming the others in the configuration's `only`")
     return pool
 
 
@@ -165,19 +166,22 @@ def _train(
     model, tokenizer, adapter = load_model(config, start or place_of(config))
     tape = Tape(records.folder / "tape", arguments.process_index)
     watch = _watch(config, records, tape, on_step)
-    trainer = ConductorTrainer(
-        config=config,
-        rewarder=rewarder,
-        tape=tape,
-        **hooks,
-        model=model,
-        processing_class=tokenizer,
-        peft_config=adapter,
-        reward_funcs=[rewarder.reward_function(_keeper(config, records, rewarder.pool))],
-        train_dataset=Dataset.from_list(rows(config, rewarder.pool, rewarder.questions)),
-        args=arguments,
-        callbacks=[watch],
-    )
+    try:
+        trainer = ConductorTrainer(
+            config=config,
+            rewarder=rewarder,
+            tape=tape,
+            **hooks,
+            model=model,
+            processing_class=tokenizer,
+            peft_config=adapter,
+            reward_funcs=[rewarder.reward_function(_keeper(config, records, rewarder.pool))],
+            train_dataset=Dataset.from_list(rows(config, rewarder.pool, rewarder.questions)),
+            args=arguments,
+            callbacks=[watch],
+        )
+    except (ImportError, ConnectionError) as error:
+        raise not_there(config.generation, error) from None
     trainer.remove_callback(PrinterCallback)
     records.rewind(_step_of(checkpoint))
     try:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from conductor_plugin.models import Frozen
+from training.generation import Count, Flag
 
 Kept = Literal["length", "all but the first worker"]
 
@@ -21,10 +22,10 @@ class Lesson(Frozen):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
     share: Annotated[float, Field(gt=0, le=1)]
     subject: str | None = None
-    max_steps: Annotated[int, Field(ge=1)] | None = None
-    by_length: bool = False
+    max_steps: Count | None = None
+    by_length: Flag = False
     schedule: Literal["constant", "cosine"] = "constant"
-    first: bool = False
+    first: Flag = False
     kept: Kept | None = None
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    rollouts: Annotated[int, Field(ge=2)] | None = None
+    rollouts: Annotated[Count, Field(ge=2)] | None = None

@@ -1,6 +1,7 @@
 """`conductor pool`: the workers of a pool, what a planner is told of them, and what is missing to use them."""
 
 import asyncio
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING
@@ -67,9 +68,13 @@ def pool(
 
 
 def _served(members: "Pool") -> "list[Served]":
+    from conductor_plugin.on_prefect.history import embedded_server
     from conductor_plugin.served import check_served
 
-    return asyncio.run(check_served(members))
+    named = [worker.api_key_env for worker in members.workers] + [members.planner and members.planner.api_key_env]
+    in_blocks = any(name and name.startswith("secret/") for name in named)
+    with embedded_server() if in_blocks else contextlib.nullcontext():
+        return asyncio.run(check_served(members))
 
 
 def _show(members: "Pool") -> None:

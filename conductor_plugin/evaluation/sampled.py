@@ -12,7 +12,7 @@ from conductor_plugin.graph import CallStep
 from conductor_plugin.in_flight import once
 from conductor_plugin.planners.base import Planner, PlanRequest, Proposal, propose_once
 from conductor_plugin.policy import with_retries
-from conductor_plugin.rounds import PLANNER_RETRIES, Engine
+from conductor_plugin.rounds import Engine, policy_of
 from conductor_plugin.step import StepJob, StepResult, request_for, run_step_with_retries
 from conductor_plugin.worker_spec import digest
 
@@ -74,7 +74,7 @@ class Sampled:
 
         async def pay() -> dict[str, Any]:
             began = time.perf_counter()
-            proposal = await with_retries(lambda: propose_once(planner, request), PLANNER_RETRIES)
+            proposal = await with_retries(lambda: propose_once(planner, request), policy_of(planner))
             return {"proposal": proposal.model_dump(mode="json"), "latency_s": time.perf_counter() - began}
 
         record = await _once(self.store, "plan", digest(shown, 64), pay)

@@ -22,7 +22,7 @@ from conductor_plugin.on_prefect.storage import tell_unkept_task
 from conductor_plugin.planners.base import Planner, PlanRequest, Proposal, propose_once
 from conductor_plugin.planners.prompted import PromptedPlanner
 from conductor_plugin.policy import RetryPolicy
-from conductor_plugin.rounds import PLANNER_RETRIES
+from conductor_plugin.rounds import policy_of
 from conductor_plugin.step import ATTEMPTS, Attempts, Paid, StepJob, StepResult, policy_for, request_for, run_step
 from conductor_plugin.worker_spec import WorkerSpec
 from conductor_plugin.workers.llm import llm_of
@@ -40,7 +40,7 @@ async def propose(planner: Planner, request: PlanRequest) -> Proposal:
     """Ask the planner in a persisted task, so that a resumed run goes on with the same plan."""
     attempt = len(request.feedback) + 1
     _NAME.set(SCOPE.get().named("plan" if attempt == 1 else f"plan · attempt {attempt}"))
-    configured = _configured(plan_task, PLANNER_RETRIES)
+    configured = _configured(plan_task, policy_of(planner))
     proposal: Proposal = await _whole_errors(lambda: configured(quote(planner), quote(request)))
     _settle(proposal.paid_in, proposal.cost_usd, lambda: _worst_plan(planner, request) * proposal.attempts)
     return proposal

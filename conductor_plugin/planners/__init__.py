@@ -10,10 +10,10 @@ from conductor_plugin.planners.prompt import load_few_shot
 from conductor_plugin.planners.prompted import PromptedPlanner
 from conductor_plugin.planners.template import TemplatePlanner, load_template
 from conductor_plugin.pool import Pool
-from conductor_plugin.worker_spec import LLM, Grammar, PlannerSpec
-from conductor_plugin.workers.llm import llm_of
+from conductor_plugin.worker_spec import LLM, PlannerSpec
 
 DEFAULT_TEMPLATE = "solve"
+REACHED = {"model", "api_base", "api_key_env", "params", "price", "clearance"}
 
 
 def make_planner(
@@ -33,8 +33,8 @@ def make_planner(
         return _from_spec(pool, blind, few_shot)
     if (found := named_planner(pool, planner)) is not None:
         return found
-    if "/" in planner:
-        return _prompted(blind, few_shot, *_reached(pool, planner))
+    if "/" in planner and planner.rpartition("/")[2].strip():
+        return _prompted(blind, few_shot, _reached(pool, planner))
     raise InputError(
         f"there is no planner {planner!r}; write template:NAME (template:solve, say), a litellm model string "
         f"with its provider (openai/gpt-5-mini, say), or one of the compared systems: {spellings()}",
@@ -49,32 +49,28 @@ def _from_spec(pool: Pool, blind: bool, few_shot: str) -> Planner:
         return TemplatePlanner(template=spec.name)
     if spec.kind == CONDUCTOR:
         return conductor_in(spec.name or "", spec.workers)
-    return _prompted(blind, few_shot, _llm(spec), spec.clearance, spec.grammar)
+    return _prompted(blind, few_shot, spec)
 
 
-def _prompted(
-    blind: bool, few_shot: str, llm: LLM, clearance: str | None = None, grammar: Grammar | None = None
-) -> Planner:
+def _prompted(blind: bool, few_shot: str, spec: PlannerSpec) -> Planner:
+    assert spec.model is not None
     if few_shot != "none":
         load_few_shot(few_shot)
-    return PromptedPlanner(llm=llm, clearance=clearance, blind=blind, few_shot=few_shot, grammar=grammar)
-
-
-def _reached(pool: Pool, model: str) -> tuple[LLM, str | None, Grammar | None]:
-    """How to reach a model named on the command line, its clearance, its grammar: as the pool file has them, if so."""
-    if pool.planner and pool.planner.model == model:
-        return _llm(pool.planner), pool.planner.clearance, pool.planner.grammar
-    for worker in pool.workers:
-        if worker.model == model:
-            return llm_of(worker), worker.clearance, None
-    return LLM(model=model), None, None
-
-
-def _llm(spec: PlannerSpec) -> LLM:
-    assert spec.model is not None
-    return LLM(
+    llm = LLM(
         model=spec.model, api_base=spec.api_base, api_key_env=spec.api_key_env, params=spec.params, price=spec.price
     )
+    return PromptedPlanner(
+        llm=llm, clearance=spec.clearance, blind=blind, few_shot=few_shot, grammar=spec.grammar, **spec.patience
+    )
+
+
+def _reached(pool: Pool, model: str) -> PlannerSpec:
+    """How to reach a model named on the command line: as the pool file says, of its planner or a worker, if it does."""
+    if pool.planner and pool.planner.model == model:
+        return pool.planner
+    worker = next((worker for worker in pool.workers if worker.model == model), None)
+    known = worker.model_dump(include=REACHED) if worker else {"model": model}
+    return PlannerSpec(kind="prompted", **known)
 
 
 def check_planner_key(planner: Planner) -> None:

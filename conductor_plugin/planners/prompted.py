@@ -18,6 +18,8 @@ from conductor_plugin.worker_spec import LLM, Grammar
 class PromptedPlanner(Frozen):
     """A model as the Conductor. After a faulty plan it is told what was wrong, up to `tries` times in all.
 
+    Where it cannot be reached it is asked again up to `retries` times each time, as a worker is.
+
     It sees each worker's `describe` line, or with `blind` ordinals alone, as in training. With `grammar`, which vLLM
     reads, it cannot write a faulty plan unless `max_tokens` cuts it off.
     """
@@ -27,6 +29,7 @@ class PromptedPlanner(Frozen):
     few_shot: str = "default"
     tries: int = 3
     timeout_seconds: float = 120.0
+    retries: int = 3
     clearance: str | None = None
     grammar: Grammar | None = None
 

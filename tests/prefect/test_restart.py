@@ -14,7 +14,7 @@ from conductor_plugin.planners import make_planner
 from conductor_plugin.pool import pool_from
 from conductor_plugin.receipt import Answer
 from tests.openai_wire import text_of
-from tests.upstream import Hang, Upstream
+from tests.upstream import Drop, Hang, Text, Upstream
 
 pytestmark = pytest.mark.prefect
 # Two steps that are answered at once, one that is in flight as the server goes, one that sees them all.
@@ -42,7 +42,9 @@ class Restarted:
         self._thread.join()
 
     def _restart(self) -> None:
-        while not any(self._contains in asked for asked in asked_of(self.before)) and not self._over.wait(0.02):
+        while not any(self._contains in text_of(one.body) for one in self.before.requests) and not self._over.wait(
+            0.02
+        ):
             pass
         self.before.__exit__()
         self._over.wait(DOWN_S)
@@ -60,14 +62,14 @@ def content(server: Upstream) -> dict[str, Any]:
     return {"workers": [{"name": name, "model": f"openai/{name}", **common} for name in ("amber", "blue")]}
 
 
-async def plain(pool: dict[str, Any]) -> Answer:
+async def plain(pool: dict[str, Any], plan: str | None = render_plan(PLAN)) -> Answer:
     members = pool_from(pool)
-    return await conduct("q", pool=members, planner=make_planner(members, plan=render_plan(PLAN)))
+    return await conduct("q", pool=members, planner=make_planner(members, plan=plan))
 
 
-async def flow(pool: dict[str, Any]) -> Answer:
+async def flow(pool: dict[str, Any], plan: str | None = render_plan(PLAN)) -> Answer:
     async with whole_history():
-        state = await conductor("q", pool=pool, plan=render_plan(PLAN), return_state=True)
+        state = await conductor("q", pool=pool, plan=plan, return_state=True)
     return await state.result(raise_on_failure=False)
 
 
@@ -85,6 +87,30 @@ async def test_a_restart_amid_a_plan(prefect_sqlite: str, way: Callable[[dict[st
     assert answer.answer == steps[3].output != ""
     # A call that was cut off may have been billed: its tokens are unknown, those of the others are not.
     assert [step.prompt_tokens is None for step in steps] == [False, False, True, False]
+
+
+@pytest.mark.parametrize("way", [plain, flow])
+async def test_a_restart_amid_planning(prefect_sqlite: str, way: Callable[..., Awaitable[Answer]]) -> None:
+    with Restarted("The models of this question") as server:
+        server.after.script(Text(render_plan(PLAN)), model="planner")
+        planner = {"kind": "prompted", "model": "openai/planner", "api_base": server.before.base_url, "retries": 6}
+        answer = await way({**content(server.before), "planner": planner}, None)
+        before, after = ([one.body["model"] for one in asked.requests] for asked in (server.before, server.after))
+    assert (answer.status, answer.error) == ("completed", None)
+    assert (before, sorted(after)) == (["planner"], ["amber", "amber", "blue", "blue", "planner"])
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+async def test_a_planner_is_asked_again_as_often_as_its_pool_says(prefect_sqlite: str, retries: int) -> None:
+    with Upstream() as server:
+        server.script(Drop(), model="planner", repeat=True)
+        planner = {"kind": "prompted", "model": "openai/planner", "api_base": server.base_url, "retries": retries}
+        for way in (plain, flow):
+            answer = await way({**content(server), "planner": planner}, None)
+            assert answer.error
+            assert answer.error.code == "connection"
+            assert len(server.requests) == retries + 1
+            server._requests.clear()
 
 
 async def test_a_server_that_stays_away(prefect_sqlite: str) -> None:

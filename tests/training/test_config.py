@@ -6,6 +6,7 @@ import yaml
 from conductor_plugin.errors import InputError
 from training.arguments import batches, grpo_arguments
 from training.config import CONFIGS, load_config
+from training.grpo import training_pool
 
 # The paper, "Training".
 PAPER = {
@@ -79,6 +80,9 @@ def test_batches_come_out_over_processes_and_with_spare_groups():
         batches(spare, 2)
 
 
+COLOCATED = {"vllm": "colocate", "memory": 0.4}
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -94,7 +98,27 @@ def test_batches_come_out_over_processes_and_with_spare_groups():
         ({"questions": [{"limit": 3}]}, "questions.0: a set has a name"),
         ({"subsets": {"smallest": 3, "largest": 2}}, "subsets: smallest is above largest"),
         ({"guard": {"parse_rate": 2}}, "guard.parse_rate: input should be less than or equal to 1"),
-        ({"grpo": None}, "grpo: input should be"),
+        ({"grpo": None}, "grpo must be a mapping of keys to values"),
+        ({"grpo": {"iterations": "5"}}, "grpo.iterations: input should be a valid integer"),
+        ({"grpo": {"seed": True}}, "grpo.seed: input should be a valid integer"),
+        ({"grpo": {"bf16": "no"}}, "grpo.bf16: input should be a valid boolean"),
+        ({"gate": {"samples": True}}, "gate.samples: input should be a valid integer"),
+        ({"generation": True}, "generation must be a mapping of keys to values"),
+        ({"generation": {}}, "generation.vllm must be colocate or server"),
+        ({"generation": {"vllm": "both"}}, "generation.vllm must be colocate or server"),
+        ({"generation": {"vllm": "colocate"}}, "generation.memory is missing"),
+        ({"generation": COLOCATED | {"memory": 40}}, "generation.memory: input should be less than 1"),
+        ({"generation": COLOCATED | {"url": "http://h"}}, "generation.url is no setting of a training run"),
+        ({"generation": COLOCATED | {"sleep": "no"}}, "generation.sleep: input should be a valid boolean"),
+        ({"generation": COLOCATED | {"tensor_parallel": True}}, "generation.tensor_parallel: input should be a valid"),
+        ({"generation": COLOCATED | {"context": 1024}}, "generation.context 1024 leaves no room for a prompt beside"),
+        ({"generation": {"vllm": "server", "url": "127.0.0.1:8000"}}, "generation.url: it must be an address with"),
+        ({"generation": {"vllm": "server", "url": "http://h:99999"}}, "generation.url: it must be an address with"),
+        ({"generation": {"vllm": "server", "url": "http://h/v1"}}, "generation.url: it must be the server's address"),
+        (
+            {"generation": {"vllm": "server", "url": "http://h:51216"}},
+            "generation: group_port 51216 is the server's own; choose another",
+        ),
     ],
 )
 def test_a_fault_is_one_sentence_with_its_place(tmp_path, change, sentence):
@@ -110,7 +134,13 @@ def test_a_fault_is_one_sentence_with_its_place(tmp_path, change, sentence):
 
 
 def test_a_name_that_is_not_there_lists_those_that_are():
-    with pytest.raises(InputError, match="there are adaptive, cpu, lora, paper, recursive"):
+    with pytest.raises(InputError, match=r"there are adaptive, cpu, gpu/1-colocate, .*, lora, paper, recursive"):
         load_config("papers")
     with pytest.raises(InputError, match="cannot read the configuration"):
         load_config("nowhere.yaml")
+
+
+def test_a_key_that_is_missing_is_named_with_what_a_configuration_has_against_it(monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(InputError, match=r"ANTHROPIC_API_KEY, which is not set; export it, .* configuration's `only`"):
+        training_pool(load_config("gpu/2-server"))

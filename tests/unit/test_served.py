@@ -105,9 +105,7 @@ async def test_what_is_no_list_of_models(status: int, body: Any, says: str) -> N
     assert found.state != "served"
 
 
-@pytest.mark.parametrize(
-    "base", ["http://127.0.0.1:{port}/v1", "http://no.such.host.invalid/v1", "nonsense", "http://[::"]
-)
+@pytest.mark.parametrize("base", ["http://127.0.0.1:{port}/v1", "http://no.such.host.invalid/v1", "http://a..b/v1"])
 async def test_what_cannot_be_reached(base: str) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -53,8 +53,12 @@ async def test_without_it_the_field_is_not_sent(upstream: Upstream) -> None:
         ({"grammar": {"subtask": 0}}, "greater than or equal to 1"),
         ({"grammar": {"steps": 3}}, "known keys: reasoning, subtask"),
         ({"grammar": "vllm"}, "must be a mapping"),
+        ({"grammar": {"reasoning": True}}, "valid integer"),  # as YAML reads `yes`
+        ({"grammar": {"subtask": "400"}}, "valid integer"),
         ({"params": {"extra_body": {"structured_outputs": {"regex": "a"}}}}, "leave params.response_format and"),
+        ({"params": {"extra_body": {"response_format": {"type": "json_object"}}}}, "leave params.response_format and"),
         ({"params": {"response_format": {"type": "json_object"}}}, "leave params.response_format and"),
+        ({"params": {"structured_outputs": {"regex": "a"}}}, "leave params.response_format and"),
         ({"params": {"extra_body": "x"}}, "extra_body as a mapping"),
     ],
 )
