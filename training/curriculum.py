@@ -77,6 +77,8 @@ def configured(config: TrainConfig, lesson: Lesson) -> TrainConfig:
     iterations = max(1, round(lesson.share * config.grpo.iterations))
     by_length = iterations if lesson.by_length else 0
     grpo: dict[str, Any] = {"iterations": iterations, "by_length": by_length, "schedule": lesson.schedule}
+    if lesson.lr:
+        grpo["lr"] = lesson.lr
     if lesson.rollouts:
         questions = config.grpo.questions * config.grpo.rollouts // lesson.rollouts
         grpo |= {"questions": questions, "rollouts": lesson.rollouts}

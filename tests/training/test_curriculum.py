@@ -8,9 +8,10 @@ pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from conductor_plugin.benchmarks.question import Question
+from conductor_plugin.errors import InputError
 from training import curriculum
 from training.adaptive import parts
-from training.config import load_config
+from training.config import TrainConfig, load_config
 from training.curriculum import Unfinished, configured, model_of, taught
 from training.families import world_pool
 from training.grpo import Finished
@@ -78,6 +79,28 @@ def test_a_lesson_that_is_paused_ends_it(runs):
             CONFIG, Path("cold"), Path("runs"), QUESTIONS, lambda: None, print, [Lesson(name="only", share=1), *LESSONS]
         )
     assert (caught.value.code, len(runs)) == ("paused", 1)
+
+
+def test_one_run_cannot_teach_lessons(tmp_path):
+    """`conductor train` would train on `questions`, which stand for nothing there."""
+    from training.pipeline import run_training
+
+    with pytest.raises(InputError, match=r"python -m training\.learn") as caught:
+        run_training(CONFIG, tmp_path / "run")
+    assert caught.value.code == "has_lessons"
+    assert not (tmp_path / "run").exists()
+
+
+def test_lessons_have_names_of_their_own():
+    lessons = [{"name": "one", "share": 0.5}] * 2
+    with pytest.raises(ValueError, match="a name of its own"):
+        TrainConfig.model_validate(CONFIG.model_dump() | {"lessons": lessons})
+
+
+def test_a_lesson_has_a_rate_of_its_own():
+    lesson = Lesson(name="slow", share=1, lr=1e-5)
+    assert configured(CONFIG, lesson).grpo.lr == 1e-5
+    assert configured(CONFIG, LESSONS[0]).grpo.lr == CONFIG.grpo.lr
 
 
 def test_the_parts_of_a_pool():
