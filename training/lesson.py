@@ -13,10 +13,10 @@ Kept = Literal["length", "all but the first worker"]
 class Lesson(Frozen):
     """A share of the iterations, on questions of one subject (None: all).
 
-    `max_steps` and `lr` take the place of the configuration's where they are given; with `by_length` plans of one length
-    are compared; what is `kept` of the cold start is rehearsed with this `weight`. With `rollouts` a question, an
-    iteration has as many completions as it would have, of more or fewer questions. Only the `first` has to write valid
-    plans of every length: later on, lengths that nobody needs are forgotten.
+    `max_steps` and `lr` take the place of the configuration's where they are given; with `by_length` plans of one
+    length are compared; what is `kept` of the cold start is rehearsed with this `weight`. With `rollouts` a question,
+    an iteration has as many completions as it would have, of more or fewer questions. Only the `first` has to write
+    valid plans of every length: later on, lengths that nobody needs are forgotten.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
