@@ -7,7 +7,6 @@ the torch model.
 """
 
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -44,30 +43,32 @@ def export(
     max_tokens: int,
     subsets: bool = False,
     families: Known | None = None,
+    taught: Sequence[str] = (),
     precision: Precision = "fp32",
     card: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Write a checkpoint (a Llama of transformers with its tokenizer, or an adapter) as a trained Conductor's folder.
 
+    `families` tells families apart, and it plans those that were `taught`, by default all of them.
     `questions` are what the export is tried on; `card` fills the model card (`training/model_card.md`), and what it
     leaves out says "not recorded". The folder appears whole or not at all. InputError `export_exists` if it is there,
     `export_unlike` if the exported model writes other text than torch, `bad_option` without questions or for an
-    adapter in another precision than it has.
+    adapter in int8.
     """
     if folder.exists():
         raise InputError(f"{folder} is there already; export into a new folder", code="export_exists")
     if not questions:
         raise InputError("name the questions that the export is tried on", code="bad_option")
     adapted = is_adapter(checkpoint)
-    if adapted and precision != "fp32":
-        raise InputError("an adapter is exported as it is; leave out the precision", code="bad_option")
+    if adapted and precision == "int8":
+        raise InputError("an adapter is exported in fp32 or fp16, not in int8", code="bad_option")
     model, tokenizer = _loaded(checkpoint)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as partial:
         made = Path(partial) / "whole"
         made.mkdir()
         if adapted:
-            _copy_adapter(checkpoint, made)
+            _copy_adapter(checkpoint, made, precision)
         else:
             write_onnx(model, made / manifest.MODEL, precision)
             _write_tokenizer(tokenizer, made)
@@ -81,7 +82,7 @@ def export(
             rules=rules,
             pool=TrainedPool.of(pool),
             subsets=subsets,
-            families=tuple(families.families) if families else (),
+            families=tuple(taught or families.families) if families else (),
             decoding=Decoding(
                 max_tokens=max_tokens, eos=_ends(model, tokenizer), context=model.config.max_position_embeddings
             ),
@@ -117,9 +118,15 @@ def _loaded(checkpoint: Path) -> tuple[Any, Any]:
     return PeftModel.from_pretrained(whole(weights()), checkpoint).eval(), tokenizer
 
 
-def _copy_adapter(checkpoint: Path, folder: Path) -> None:
+def _copy_adapter(checkpoint: Path, folder: Path, precision: Precision) -> None:
     """The adapter's files; where its base lay on the machine that trained it is nobody's business."""
-    shutil.copyfile(checkpoint / manifest.ADAPTER, folder / manifest.ADAPTER)
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(checkpoint / manifest.ADAPTER)
+    if precision == "fp16":
+        weights = {name: one.half() for name, one in weights.items()}
+    save_file(weights, folder / manifest.ADAPTER, metadata={"format": "pt"})
+    (folder / manifest.ADAPTER).chmod(0o644)  # safetensors leaves it to its owner alone
     settings = json.loads((checkpoint / manifest.ADAPTER_CONFIG).read_text(encoding="utf-8"))
     settings["base_model_name_or_path"] = installed_base()
     (folder / manifest.ADAPTER_CONFIG).write_text(json.dumps(settings, indent=1), encoding="utf-8")
@@ -163,7 +170,7 @@ def _check_alike(model: Any, tokenizer: Any, made: Path, facts: Manifest, reques
         if here != there:
             raise InputError(
                 f"the exported model plans {request.question!r} otherwise than torch: {decoder.text(here)!r} instead "
-                f"of {decoder.text(there)!r}{'' if facts.base else '; export it in fp32'}",
+                f"of {decoder.text(there)!r}; export it in fp32",
                 code="export_unlike",
             )
 
@@ -213,8 +220,8 @@ def _card(facts: Manifest, families: Known | None, model: Any, precision: str, c
             **card,
             "run": facts.run,
             "form": (
-                f"an adapter of {trained / 1e6:.2f} million parameters on {facts.base}, run on the CPU by torch "
-                "(`prefect-conductor[local]`)"
+                f"An adapter of {trained / 1e6:.2f} million parameters in {precision} on {facts.base}, run on the CPU "
+                "by torch (`prefect-conductor[local]`)"
                 if facts.base
                 else f"{trained / 1e6:.2f} million parameters, a Llama as ONNX in {precision}, run on the CPU by "
                 "onnxruntime"

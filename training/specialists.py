@@ -30,6 +30,7 @@ EXAMPLES, TESTED = 480, 25
 BATCH, RATE, WARM_UP = 16, 1e-3, 0.1
 RANK, UPPER = 16, 12
 """Of the adapter; and how many of the 30 layers have one. Gradients need not go further down."""
+TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 BARE = "SmolLM2 as it is"
 PREFILL, MOST = "Answer:", 24
 """As the worker `smollm2` of the pool begins its turn; tokens of an answer."""
@@ -66,7 +67,7 @@ def teach(family: str, folder: Path, say: Say) -> Path:
     layers = list(range(model.config.num_hidden_layers - UPPER, model.config.num_hidden_layers))
     torch.manual_seed(0)
     settings = LoraConfig(
-        r=RANK, lora_alpha=2 * RANK, target_modules="all-linear", layers_to_transform=layers, task_type="CAUSAL_LM"
+        r=RANK, lora_alpha=2 * RANK, target_modules=TARGETS, layers_to_transform=layers, task_type="CAUSAL_LM"
     )
     model = get_peft_model(model, settings).train()
     examples = examples_of(family)

@@ -2,6 +2,7 @@
 
     $CONDUCTOR_HOME/conductors/default.json     names the promoted folder beside it, and the one before (a rollback)
     conductor_plugin/shipped/conductor          what the package brings
+    conductor_plugin/shipped/smollm2            an adapter on SmolLM2, for `--planner conductor:smollm2`
 
 One file names both, so that replacing it changes the default in one stroke (`training.promote` writes it).
 """
@@ -17,6 +18,8 @@ from conductor_plugin.models import Frozen
 from conductor_plugin.planners.manifest import FILE
 
 SHIPPED = Path(__file__).parent.parent / "shipped" / "conductor"
+ALSO_SHIPPED = {"smollm2": SHIPPED.parent / "smollm2"}
+"""Others that the package brings, by the name behind `conductor:`; this one needs the extra `[local]`."""
 PROMOTED = "conductors"
 POINTER = "default.json"
 

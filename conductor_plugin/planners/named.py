@@ -7,7 +7,7 @@ from conductor_plugin.errors import InputError
 from conductor_plugin.planners.base import Planner
 from conductor_plugin.planners.consensus import Consensus
 from conductor_plugin.planners.context5 import LongContext
-from conductor_plugin.planners.default_conductor import default_folder
+from conductor_plugin.planners.default_conductor import ALSO_SHIPPED, default_folder
 from conductor_plugin.planners.manifest import FILE
 from conductor_plugin.planners.masrouter import MasRouter
 from conductor_plugin.planners.moa import MixtureOfAgents
@@ -50,7 +50,8 @@ def named_planner(pool: Pool, planner: str) -> Planner | None:
         load_template(name)
         return TemplatePlanner(template=name)
     if kind == CONDUCTOR:
-        return conductor_in(name, () if name or pool.planner is None else pool.planner.workers)
+        own = name and name not in ALSO_SHIPPED
+        return conductor_in(name, () if own or pool.planner is None else pool.planner.workers)
     if kind == "rules":
         load_rules(name or "default")
         return RuleRouter(rules=name or "default")
@@ -71,8 +72,11 @@ def named_planner(pool: Pool, planner: str) -> Planner | None:
 
 
 def conductor_in(folder: str = "", workers: tuple[str, ...] = ()) -> Planner:
-    """The trained Conductor in a folder; without one, the default. Its files are checked when it is first asked."""
-    saved = saved_at(folder or default_folder(), FILE)
+    """The trained Conductor in a folder, or of a shipped one's name; without either, the default.
+
+    Its files are checked when it is first asked.
+    """
+    saved = saved_at(ALSO_SHIPPED.get(folder, folder) or default_folder(), FILE)
     return TrainedConductor(model=saved, name=f"{CONDUCTOR}:{folder}" if folder else CONDUCTOR, workers=workers)
 
 

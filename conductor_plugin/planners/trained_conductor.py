@@ -172,7 +172,7 @@ def check_request(manifest: Manifest, families: Known | None, request: PlanReque
         raise NoPlanError(
             f"{name} was trained on questions alone, not on conversations; {WAYS_ON}", code="question_outside"
         )
-    if families and families.family_of(request.question) is None:
+    if families and families.family_of(request.question) not in manifest.families:
         raise NoPlanError(
             f"{name} plans only the kinds of questions that it was trained on ({_listed(manifest.families)}), and "
             f"this is none of them; {WAYS_ON}",

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -108,10 +109,12 @@ class SmolLM2:
         """Lay an adapter that PEFT saved in the folder on the weights, if it is not there; its name is the path."""
         from peft import PeftModel
 
-        if self._adapters is None:
-            self._adapters = PeftModel.from_pretrained(self._model, folder, adapter_name=_named(folder))
-        elif _named(folder) not in self._adapters.peft_config:
-            self._adapters.load_adapter(folder, adapter_name=_named(folder))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # between PEFT and transformers
+            if self._adapters is None:
+                self._adapters = PeftModel.from_pretrained(self._model, folder, adapter_name=_named(folder))
+            elif _named(folder) not in self._adapters.peft_config:
+                self._adapters.load_adapter(folder, adapter_name=_named(folder))
         self._adapters.base_model.disable_adapter_layers()
 
     def complete(

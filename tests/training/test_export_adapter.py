@@ -9,7 +9,7 @@ import pytest
 peft = pytest.importorskip("peft")
 
 from conductor_plugin.context import WorkerRequest  # noqa: E402
-from conductor_plugin.errors import InputError  # noqa: E402
+from conductor_plugin.errors import InputError, NoPlanError  # noqa: E402
 from conductor_plugin.plan import PlanRules  # noqa: E402
 from conductor_plugin.planners import adapter, make_planner  # noqa: E402
 from conductor_plugin.planners.base import PlanRequest  # noqa: E402
@@ -164,7 +164,23 @@ def test_files_that_peft_cannot_read_are_refused(folder, tmp_path):
     assert refused(copy).code == "planner_unreadable"
 
 
-def test_an_adapter_is_exported_in_its_own_precision(folder, tmp_path):
+def test_half_precision_is_half_the_size(folder):
+    small = export(
+        folder / "one.trained",
+        folder / "half",
+        pool=POOL,
+        questions=[QUESTION],
+        run="half",
+        prompt=PromptSettings(style="short"),
+        rules=TrainedRules(),
+        max_tokens=8,
+        precision="fp16",
+    )
+    whole = read_manifest(folder / "one").files["adapter_model.safetensors"].bytes
+    assert small.files["adapter_model.safetensors"].bytes < 0.6 * whole
+
+
+def test_an_adapter_is_not_exported_in_int8(folder, tmp_path):
     with pytest.raises(InputError) as caught:
         export(
             folder / "one.trained",
@@ -178,3 +194,38 @@ def test_an_adapter_is_exported_in_its_own_precision(folder, tmp_path):
             precision="int8",
         )
     assert caught.value.code == "bad_option"
+
+
+def test_the_shipped_adapter_plans_single_questions_and_no_chained_ones():
+    """What it has not learnt it refuses by the question's wording; its files are those of its manifest."""
+    from conductor_plugin.planners.default_conductor import ALSO_SHIPPED
+    from conductor_plugin.planners.known import load_known
+    from training.families import TRAINED, questions
+
+    folder = ALSO_SHIPPED["smollm2"]
+    manifest, known = read_manifest(folder), load_known(folder)
+    for family in TRAINED:
+        planned = [known.family_of(q.text) in manifest.families for q in questions("held-out", 25, [family])]
+        assert set(planned) == {not family.chained}
+
+
+def test_the_shipped_adapter_answers():
+    """By its name, with the embedded pool: its plan asks the right tool."""
+    from conductor_plugin.conduct import conduct
+    from conductor_plugin.pool import load_pool
+
+    pool = load_pool("embedded")
+    planner = make_planner(pool, "conductor:smollm2")
+    answer = asyncio.run(conduct('Reverse the letters of "conductor".', pool=pool, planner=planner))
+    assert answer.answer == "rotcudnoc"
+    with pytest.raises(NoPlanError) as caught:
+        asyncio.run(
+            planner.propose(
+                PlanRequest(
+                    question="What is the greatest common divisor of 84 and 36? Then multiply the result by 31.",
+                    pool=pool,
+                    rules=PlanRules(workers=len(pool.workers)),
+                )
+            )
+        )
+    assert caught.value.code == "question_outside"

@@ -50,6 +50,26 @@ def test_which_tokens_are_rehearsed(start, kept, texts):
     assert len(found) == (2 if kept == "length" else ids.shape[1] - 1)
 
 
+@pytest.mark.parametrize(
+    ("plan", "first", "ends"),
+    [
+        (PLAN, ["1"], [",", "]"]),
+        ('model_id = [2]\nsubtasks = ["é [9] 数"]\naccess_list = [[]]', ["2"], ["]"]),
+        ("model_id = []\nsubtasks = []\naccess_list = []", [" []"], [" []"]),
+    ],
+)
+def test_a_pretrained_models_tokens_are_cut_otherwise(plan, first, ends):
+    from transformers import AutoTokenizer
+
+    from conductor_plugin.workers.local import weights
+    from training.rehearsal import _workers
+
+    tokenizer = AutoTokenizer.from_pretrained(weights())
+    ids = torch.tensor([tokenizer(plan)["input_ids"] + [0, 0]])
+    found = [[tokenizer.decode([t]) for t in ids[0][chosen[0]]] for chosen in _workers(ids, tokenizer)]
+    assert found == [first, ends]
+
+
 def test_the_plans_of_an_iteration_are_the_same_again(start):
     settings, _, model, tokenizer = start
     losses = [rehearsal(settings, "length").loss(model, tokenizer, i).item() for i in (0, 1, 0)]
