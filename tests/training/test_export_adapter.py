@@ -214,7 +214,7 @@ def test_the_shipped_adapter_answers():
     from conductor_plugin.conduct import conduct
     from conductor_plugin.pool import load_pool
 
-    pool = load_pool("embedded")
+    pool = load_pool()
     planner = make_planner(pool, "conductor:smollm2")
     answer = asyncio.run(conduct('Reverse the letters of "conductor".', pool=pool, planner=planner))
     assert answer.answer == "rotcudnoc"
