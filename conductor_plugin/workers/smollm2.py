@@ -105,36 +105,38 @@ class SmolLM2:
         text: str = self._text.decode(list(tokens), skip_special_tokens=True)
         return text
 
-    def add_adapter(self, folder: Path) -> None:
-        """Lay an adapter that PEFT saved in the folder on the weights, if it is not there; its name is the path."""
+    def add_adapter(self, name: str, folder: Path) -> None:
+        """Lay an adapter that PEFT saved in the folder on the weights, unless one of that name is there.
+
+        PEFT makes the name a part of module names: it has no dots.
+        """
         from peft import PeftModel
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # between PEFT and transformers
             if self._adapters is None:
-                self._adapters = PeftModel.from_pretrained(self._model, folder, adapter_name=_named(folder))
-            elif _named(folder) not in self._adapters.peft_config:
-                self._adapters.load_adapter(folder, adapter_name=_named(folder))
+                self._adapters = PeftModel.from_pretrained(self._model, folder, adapter_name=name)
+            elif name not in self._adapters.peft_config:
+                self._adapters.load_adapter(folder, adapter_name=name)
         self._adapters.base_model.disable_adapter_layers()
 
     def complete(
         self,
         ids: Sequence[int],
-        folder: Path,
+        adapter: str,
         *,
         max_tokens: int,
         eos: Sequence[int],
         pick: Callable[[Any], int],
         stopped: Callable[[], bool],
     ) -> list[int]:
-        """What the adapter of the folder writes after the tokens `ids`; the arguments are those of a `Decoder`."""
+        """What the adapter of that name writes after the tokens `ids`; the other arguments are those of a `Decoder`."""
         import torch
         from transformers import DynamicCache
 
         cache, step, made = DynamicCache(config=self._model.config), list(ids), list[int]()
-        self.add_adapter(folder)
         self._adapters.base_model.enable_adapter_layers()
-        self._adapters.set_adapter(_named(folder))
+        self._adapters.set_adapter(adapter)
         try:
             with torch.inference_mode():
                 while len(made) < max_tokens and not stopped():
@@ -215,11 +217,6 @@ def convert(directory: Path) -> None:
     if hasattr(transformers, "GgufConfig"):  # releases before it always unpack the weights
         source["quantization_config"] = transformers.GgufConfig(dequantize=True)
     transformers.AutoModelForCausalLM.from_pretrained(weights.parent, **source).save_pretrained(directory)
-
-
-def _named(folder: Path) -> str:
-    """PEFT makes an adapter's name a part of module names, which hold no dots."""
-    return str(folder).replace(".", "_")
 
 
 def _generator(job: Job) -> Any:

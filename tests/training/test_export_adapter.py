@@ -24,6 +24,7 @@ pytestmark = pytest.mark.local
 
 POOL = pool_from({"workers": [{"name": "smol", "kind": "local", "params": {"temperature": 0, "max_tokens": 12}}]})
 QUESTION = "What is 17 * 4?"
+SHORT = PromptSettings(style="short")
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +50,14 @@ def folder(tmp_path_factory, bare):
     weights = load_file(folder / "one.trained" / "adapter_model.safetensors")
     negated = {name: -one if "lora_B" in name else one for name, one in weights.items()}
     save_file(negated, folder / "other.trained" / "adapter_model.safetensors")
-    exported(folder, "one", PromptSettings(style="short"))
+    exported(folder, "one", SHORT)
     exported(folder, "other", PromptSettings(few_shot="none"))
     return folder
 
 
-def exported(folder, name, prompt, **changes):
+def exported(folder, name, prompt, to=None, **changes):
     given = {"pool": POOL, "questions": [QUESTION], "run": name, "rules": TrainedRules(), "max_tokens": 8}
-    return export(folder / f"{name}.trained", folder / name, prompt=prompt, **given | changes)
+    return export(folder / f"{name}.trained", folder / (to or name), prompt=prompt, **given | changes)
 
 
 def request():
@@ -95,6 +96,17 @@ def test_both_at_once_and_one_set_of_weights(folder, bare):
     assert proposal.fault is not None  # random weights write no plan
     assert proposal.completion_tokens > 0
     assert local._loaded is loaded
+
+
+def test_another_adapter_in_the_same_folder_is_another_one(folder, tmp_path):
+    """As when it is trained again: the process that has loaded the first one writes what the second one writes."""
+    place = shutil.copytree(folder / "one", tmp_path / "place")
+    before = completion(place)
+    shutil.rmtree(place)
+    exported(folder, "other", SHORT, to=place)
+    after = completion(place)
+    assert before != after
+    assert before == completion(folder / "one")
 
 
 def test_the_card_and_the_manifest_name_the_base(folder):
@@ -165,34 +177,14 @@ def test_files_that_peft_cannot_read_are_refused(folder, tmp_path):
 
 
 def test_half_precision_is_half_the_size(folder):
-    small = export(
-        folder / "one.trained",
-        folder / "half",
-        pool=POOL,
-        questions=[QUESTION],
-        run="half",
-        prompt=PromptSettings(style="short"),
-        rules=TrainedRules(),
-        max_tokens=8,
-        precision="fp16",
-    )
+    small = exported(folder, "one", SHORT, to="half", precision="fp16")
     whole = read_manifest(folder / "one").files["adapter_model.safetensors"].bytes
     assert small.files["adapter_model.safetensors"].bytes < 0.6 * whole
 
 
-def test_an_adapter_is_not_exported_in_int8(folder, tmp_path):
+def test_an_adapter_is_not_exported_in_int8(folder):
     with pytest.raises(InputError) as caught:
-        export(
-            folder / "one.trained",
-            tmp_path / "planner",
-            pool=POOL,
-            questions=[QUESTION],
-            run="x",
-            prompt=PromptSettings(style="short"),
-            rules=TrainedRules(),
-            max_tokens=8,
-            precision="int8",
-        )
+        exported(folder, "one", SHORT, to="int8", precision="int8")
     assert caught.value.code == "bad_option"
 
 
