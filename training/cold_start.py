@@ -189,16 +189,20 @@ def _read(model: Any, ids: Any, mask: Any) -> Any:
 
 def batch_of(tokenizer: Any, examples: Drawn, source: Random, size: int) -> tuple[Any, Any, int]:
     """Token ids [rows, prompt + completion], their mask, and the completions' width."""
-    import torch
-
     drawn = [examples.draw(source, PLANS_A_PROMPT) for _ in range(size // PLANS_A_PROMPT)]
     asked = [tokenizer(prompt)["input_ids"] for prompt, _ in drawn]
     told = [[tokenizer(plan)["input_ids"] + [tokenizer.eos_token_id] for plan in plans] for _, plans in drawn]
-    wide, kept = max(map(len, asked)), max(len(plan) for plans in told for plan in plans)
+    return padded([(prompt, plan) for prompt, plans in zip(asked, told, strict=True) for plan in plans])
+
+
+def padded(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[Any, Any, int]:
+    """Rows [prompt padded left | completion padded right] of token ids, their mask, and the completions' width."""
+    import torch
+
+    wide, kept = max(len(prompt) for prompt, _ in pairs), max(len(told) for _, told in pairs)
     rows, masks = [], []
-    for prompt, plans in zip(asked, told, strict=True):
-        for plan in plans:
-            before, behind = wide - len(prompt), kept - len(plan)
-            rows.append([0] * before + prompt + plan + [0] * behind)
-            masks.append([0] * before + [1] * (len(prompt) + len(plan)) + [0] * behind)
+    for prompt, told in pairs:
+        before, behind = wide - len(prompt), kept - len(told)
+        rows.append([0] * before + [*prompt, *told] + [0] * behind)
+        masks.append([0] * before + [1] * (len(prompt) + len(told)) + [0] * behind)
     return torch.tensor(rows), torch.tensor(masks), kept

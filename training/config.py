@@ -13,14 +13,11 @@ from conductor_plugin.models import Frozen
 from conductor_plugin.planners.manifest import PromptSettings
 from conductor_plugin.pool_values import Whole
 from conductor_plugin.yaml_file import Unreadable, read_yaml
-from training.generation import Colocated, Count, Flag, Served
+from training.generation import Colocated, Served
 from training.lesson import Lesson
+from training.values import Count, Flag, Rate, Share, Weight
 
 CONFIGS = Path(__file__).parent / "configs"
-
-Share = Annotated[float, Field(ge=0, le=1)]
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Lora(Frozen):

@@ -14,6 +14,7 @@ from string import Template
 from typing import Any, Literal
 
 from conductor_plugin.errors import InputError
+from conductor_plugin.lora_adapter import CONFIG, WEIGHTS
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners import known, manifest
 from conductor_plugin.planners.adapter import installed_base
@@ -24,6 +25,7 @@ from conductor_plugin.planners.manifest import Decoding, Manifest, PromptSetting
 from conductor_plugin.planners.trained_conductor import decoder_of
 from conductor_plugin.pool import Pool
 from conductor_plugin.workers.local import weights
+from training.models import is_adapter
 from training.onnx_model import write_onnx
 
 Precision = Literal["fp32", "fp16", "int8"]
@@ -96,11 +98,6 @@ def export(
     return facts
 
 
-def is_adapter(checkpoint: Path) -> bool:
-    """Whether PEFT saved an adapter there."""
-    return (checkpoint / manifest.ADAPTER_CONFIG).is_file()
-
-
 def _loaded(checkpoint: Path) -> tuple[Any, Any]:
     """The checkpoint's model and tokenizer, by transformers; an adapter on weights of its own."""
     import transformers
@@ -122,14 +119,14 @@ def _copy_adapter(checkpoint: Path, folder: Path, precision: Precision) -> None:
     """The adapter's files; where its base lay on the machine that trained it is nobody's business."""
     from safetensors.torch import load_file, save_file
 
-    weights = load_file(checkpoint / manifest.ADAPTER)
+    weights = load_file(checkpoint / WEIGHTS)
     if precision == "fp16":
         weights = {name: one.half() for name, one in weights.items()}
-    save_file(weights, folder / manifest.ADAPTER, metadata={"format": "pt"})
-    (folder / manifest.ADAPTER).chmod(0o644)  # safetensors leaves it to its owner alone
-    settings = json.loads((checkpoint / manifest.ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    (folder / WEIGHTS).chmod(0o644)  # safetensors leaves it to its owner alone
+    settings = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))
     settings["base_model_name_or_path"] = installed_base()
-    (folder / manifest.ADAPTER_CONFIG).write_text(json.dumps(settings, indent=1), encoding="utf-8")
+    (folder / CONFIG).write_text(json.dumps(settings, indent=1), encoding="utf-8")
 
 
 def _write_tokenizer(tokenizer: Any, folder: Path) -> None:

@@ -7,9 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from conductor_plugin.errors import InputError
 from conductor_plugin.models import Frozen
 from conductor_plugin.pool_values import AN_ADDRESS, Whole, check_address
-
-Count = Annotated[Whole, Field(ge=1)]
-Flag = Annotated[bool, Field(strict=True)]
+from training.values import Count, Flag
 
 
 def _server(url: str) -> str:

