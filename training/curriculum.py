@@ -73,7 +73,7 @@ def model_of(config: TrainConfig, home: Path) -> Path:
 
 
 def configured(config: TrainConfig, lesson: Lesson) -> TrainConfig:
-    """The configuration of a lesson."""
+    """The configuration of a lesson, which other lessons may join without making it another one."""
     iterations = max(1, round(lesson.share * config.grpo.iterations))
     by_length = iterations if lesson.by_length else 0
     grpo: dict[str, Any] = {"iterations": iterations, "by_length": by_length, "schedule": lesson.schedule}
@@ -87,6 +87,7 @@ def configured(config: TrainConfig, lesson: Lesson) -> TrainConfig:
             "grpo": config.grpo.model_copy(update=grpo),
             "rules": config.rules.model_copy(update={"max_steps": lesson.max_steps or config.rules.max_steps}),
             "gate": config.gate.model_copy(update={"refuse": config.gate.refuse and lesson.first}),
+            "lessons": (lesson.model_copy(update={"share": 1.0}),),
         }
     )
 

@@ -42,14 +42,15 @@ class Rehearsal:
         """In nats a token, times `weight`; the plans are those of the iteration, also after a resume."""
         source = Random(f"rehearsal/{self.seed}/{iteration}")
         ids, mask, width = batch_of(tokenizer, self.examples, source, self.size)
-        every = shared_logits(model, ids, mask, width).log_softmax(dim=-1)
+        logits, which = shared_logits(model, ids, mask, width)
+        every = logits.log_softmax(dim=-1)
         plans, own = ids[:, -width:], mask[:, -width:].bool()
-        log_probs = every.gather(-1, plans[own][:, None])[:, 0]
+        log_probs = every[which, plans[own]]
         first, ends = workers_of(plans, tokenizer)
         chosen = self.chosen(first, ends)[own]
         whole = (log_probs * chosen).sum()
         if self.kept == "length" and (told := tokenizer.get_vocab().get(TOLD)) is not None:
-            whole = whole + _named_at_all(every[(first & (plans != told))[own]], told)
+            whole = whole + _named_at_all(every[which[(first & (plans != told))[own]]], told)
         return -self.weight * whole / chosen.sum()
 
     def chosen(self, first: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:

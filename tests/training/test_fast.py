@@ -59,6 +59,31 @@ def test_draws_have_the_probabilities_of_the_model(model, tokenizer):
     assert (counts - chances).abs().max() < 0.03
 
 
+def test_sampled_rows_are_those_of_the_plain_model_with_the_same_draws(model, tokenizer):
+    """Also where rows begin alike and part later, and end at different times."""
+    asked = [tokenizer(PROMPTS[i])["input_ids"] for i in [0] * 40 + [1] * 3 + [2] * 20]
+    most, temperature = 12, 0.5
+    # What the model likes best ends a completion, as a step more may do at any time.
+    with torch.no_grad():
+        end = int(model(torch.tensor(asked[:1])).logits[0, -1].argmax())
+    draws, rows = torch.Generator().manual_seed(5), [list(prompt) for prompt in asked]
+    going = list(range(len(rows)))
+    for _ in range(most):
+        drawn = torch.rand(len(going), 1, generator=draws)
+        for row, luck in zip(list(going), drawn, strict=True):
+            with torch.no_grad():
+                heaped = (model(torch.tensor([rows[row]])).logits[0, -1] / temperature).softmax(dim=-1).cumsum(dim=-1)
+            token = int(torch.searchsorted(heaped, luck * heaped[-1], right=True))
+            rows[row].append(token)
+            if token == end:
+                going.remove(row)
+    written = [row[len(prompt) :] for row, prompt in zip(rows, asked, strict=True)]
+    assert len({tuple(row) for row in written}) < len(written)
+    assert {len(row) for row in written} > {1, most}
+    generator = torch.Generator().manual_seed(5)
+    assert sample(model, asked, most=most, end=end, temperature=temperature, generator=generator) == written
+
+
 def test_sampling_leaves_the_model_in_its_mode(model, tokenizer):
     model.train()
     sample(model, [tokenizer("a")["input_ids"]], most=2, end=-1)
@@ -76,8 +101,16 @@ def padded(tokenizer, completions):
     return torch.tensor(ids), torch.tensor(mask), kept
 
 
-def test_log_probabilities_entropies_and_gradients_are_the_plain_ones(model, tokenizer):
-    rows = [(0, [5, 6, 7, 8]), (1, [9, 9]), (0, [4]), (2, [11, 12, 13]), (1, [3, 2, 1])]
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(0, [5, 6, 7, 8]), (1, [9, 9]), (0, [4]), (2, [11, 12, 13]), (1, [3, 2, 1])],
+        # Alike to the end, for a while, and with another prompt.
+        [(0, [5, 6, 7]), (1, [5, 6, 7]), (0, [5, 6, 7]), (0, [5, 6]), (0, [5, 9, 7, 7]), (1, [6, 6, 7])],
+        [(0, [5]), (1, [5]), (0, [7])],
+    ],
+)
+def test_log_probabilities_entropies_and_gradients_are_the_plain_ones(model, tokenizer, rows):
     ids, mask, kept = padded(tokenizer, rows)
     own = mask[:, -kept:].bool()
 
@@ -106,6 +139,19 @@ def test_a_model_that_is_no_plain_llama_is_refused(model, tokenizer):
         shared_logits(other, ids, ids, 2)
     with pytest.raises(ValueError, match="know Llama models"):
         sample(other, [[1]], most=2, end=-1)
+
+
+def test_an_adapter_that_is_not_in_use_is_refused(tokenizer):
+    """Its model writes what the adapter does not say."""
+    from peft import LoraConfig, get_peft_model
+
+    made = make_model(Scratch(hidden=32, layers=1, heads=4, vocabulary=300), tokenizer, seed=1)
+    adapted = get_peft_model(made, LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM"))
+    with adapted.disable_adapter(), pytest.raises(ValueError, match="adapters that are in use"):
+        sample(adapted, [[1]], most=2, end=-1)
+    adapted.merge_adapter()
+    with pytest.raises(ValueError, match="adapters that are in use"):
+        sample(adapted, [[1]], most=2, end=-1)
 
 
 def test_three_steps_of_grpo_are_those_of_the_plain_trainer(tmp_path):

@@ -1,44 +1,111 @@
 """A Llama's forward over tokens that go on from a cache, by the model's own weights. Imports torch.
 
-Shapes: R rows, N new tokens, P cached positions, h heads, d numbers a head. Every module of the model is used as it
-is; only attention is written out, so that the cache can be shared by rows.
+Shapes: R rows, N new tokens, P cached positions, h heads of k keys, d numbers a head. The forward is written out so
+that rows can share a cache, and so that one without gradients can have its weights put together.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb, repeat_kv
+from torch.nn.functional import linear
+from transformers.models.llama.modeling_llama import rotate_half
 
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""(layer, query, key, value) of the new tokens, each [R, h, N, d] -> what they attend to, of the same shape."""
+"""(layer, query [R, h, N, d], key and value [R, k, N, d]) of the new tokens -> what they attend to, as the query."""
+Part = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Layer(NamedTuple):
+    """A layer's parts, each a function of [R, N, numbers]; `project` gives queries, keys, values in a row."""
+
+    normed: Part
+    project: Part
+    out: Part
+    normed_again: Part
+    mlp: Part
 
 
 def check(model: Any) -> Any:
-    """The model itself, with its adapter in its layers where it has one. ValueError if it is no Llama."""
+    """The model itself, in whose layers its adapter is. ValueError if it is no Llama without biases."""
     bare = model.get_base_model() if hasattr(model, "get_base_model") else model
-    if bare.config.model_type != "llama":
-        raise ValueError("the fast hooks know Llama models; leave them out for this one")
+    config = bare.config
+    if config.model_type != "llama" or config.attention_bias or config.mlp_bias:
+        raise ValueError("the fast hooks know Llama models without biases; leave them out for this one")
     return bare
 
 
-def forward(model: Any, ids: torch.Tensor, positions: torch.Tensor, attend: Attend) -> torch.Tensor:
-    """The last hidden states [R, N, hidden] of new tokens `ids` [R, N] at `positions` [R, N]."""
-    inner = model.model
-    hidden = inner.embed_tokens(ids)
-    rotation = inner.rotary_emb(hidden, position_ids=positions)
-    for number, layer in enumerate(inner.layers):
-        x = layer.input_layernorm(hidden)
-        attention = layer.self_attn
-        shape = (*x.shape[:-1], -1, attention.head_dim)
-        query, key, value = (
-            project(x).view(shape).transpose(1, 2) for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+def layers_of(model: Any) -> list[Layer]:
+    """The layers as they are, for training."""
+
+    def projected(attention: Any) -> Part:
+        return lambda x: torch.cat([attention.q_proj(x), attention.k_proj(x), attention.v_proj(x)], dim=-1)
+
+    return [
+        Layer(
+            layer.input_layernorm,
+            projected(layer.self_attn),
+            layer.self_attn.o_proj,
+            layer.post_attention_layernorm,
+            layer.mlp,
         )
-        query, key = apply_rotary_pos_emb(query, key, *rotation)
-        shared = attention.num_key_value_groups  # heads that share a key
-        seen = attend(number, query, repeat_kv(key, shared), repeat_kv(value, shared))
-        hidden = hidden + attention.o_proj(seen.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1))
-        hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+        for layer in model.model.layers
+    ]
+
+
+def merged_layers(model: Any) -> list[Layer]:
+    """The layers for sampling: an adapter is added to its weights, and weights of one input are one. A copy of all of
+    them, which later steps of training do not change.
+    """
+    return [_merged(layer) for layer in model.model.layers]
+
+
+def _merged(layer: Any) -> Layer:
+    attention, mlp = layer.self_attn, layer.mlp
+    inputs = torch.cat([weight_of(part) for part in (attention.q_proj, attention.k_proj, attention.v_proj)])
+    gated, down = torch.cat([weight_of(mlp.gate_proj), weight_of(mlp.up_proj)]), weight_of(mlp.down_proj)
+    out = weight_of(attention.o_proj)
+
+    def fed(x: torch.Tensor) -> torch.Tensor:
+        gate, up = linear(x, gated).chunk(2, dim=-1)
+        return linear(mlp.act_fn(gate) * up, down)
+
+    return Layer(
+        layer.input_layernorm,
+        lambda x: linear(x, inputs),
+        lambda x: linear(x, out),
+        layer.post_attention_layernorm,
+        fed,
+    )
+
+
+def weight_of(module: Any) -> torch.Tensor:
+    """A linear module's weight [out, in], with the adapter on it where PEFT has put one."""
+    if not hasattr(module, "get_delta_weight"):
+        return module.weight
+    if module.merged or module.disable_adapters:
+        raise ValueError("the fast hooks know adapters that are in use and not merged into their model")
+    weight: torch.Tensor = module.get_base_layer().weight
+    for name in module.active_adapters:
+        weight = weight + module.get_delta_weight(name)
+    return weight
+
+
+def forward(
+    model: Any, layers: Sequence[Layer], ids: torch.Tensor, positions: torch.Tensor, attend: Attend
+) -> torch.Tensor:
+    """The last hidden states [R, N, hidden] of new tokens `ids` [R, N] at `positions` [R, N]."""
+    inner, numbers = model.model, model.model.layers[0].self_attn.head_dim
+    heads, keys = model.config.num_attention_heads, model.config.num_key_value_heads
+    hidden = inner.embed_tokens(ids)
+    cos, sin = (part[:, None] for part in inner.rotary_emb(hidden, position_ids=positions))
+    for number, layer in enumerate(layers):
+        parts = layer.project(layer.normed(hidden)).view(*ids.shape, heads + 2 * keys, numbers).transpose(1, 2)
+        turned, value = parts.split([heads + keys, keys], dim=1)
+        query, key = (turned * cos + rotate_half(turned) * sin).split([heads, keys], dim=1)
+        seen = attend(number, query, key, value)
+        hidden = hidden + layer.out(seen.transpose(1, 2).reshape(*ids.shape, heads * numbers))
+        hidden = hidden + layer.mlp(layer.normed_again(hidden))
     return inner.norm(hidden)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 FULL = 0.75
-"""Of all places, the share that has to be in use; below it, ranks are closed."""
+"""Of all nodes, the share that has to be in use; below it, they are made fewer."""
 
 
 class FastSampler:
@@ -76,11 +76,12 @@ def sample(
 
 
 class _Batch:
-    """Rows that grow together: G prompts with K places each. A place whose row has ended goes on unheard until enough
-    of them are free to close ranks.
+    """Rows that grow together, as leaves of a tree: rows that have written the same so far are one node, which goes
+    through the model once.
 
-    A layer's cache is the prompts' keys and values [G, heads, prompt, numbers], once for each prompt, and the
-    completions' [G * K, heads, completion, numbers].
+    A layer's cache is the prompts' keys and values [G, keys, prompt, numbers], once for each prompt, and the nodes' own
+    ones [completion, N, keys, numbers]. Nodes stand in the order of their prompts. One that no row is at goes on
+    unheard until there are many of them.
     """
 
     def __init__(
@@ -88,19 +89,16 @@ class _Batch:
     ) -> None:
         import torch
 
+        from training.fast.llama import merged_layers
+
+        self.layers = merged_layers(model)
         self.model, self.most, self.generator = model, most, generator
-        owners: dict[tuple[int, ...], list[int]] = {}
-        for row, prompt in enumerate(prompts):
-            owners.setdefault(tuple(prompt), []).append(row)
-        self.rows = _places(list(owners.values()))
-        self.count = len(prompts)
-        first = self._read(list(owners))
-        groups, places = self.rows.shape
-        self.logits = first[:, None].expand(-1, places, -1).flatten(0, 1)
-        self.own: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for keys, _ in self.read:
-            shape = (groups * places, keys.shape[1], most, keys.shape[3])
-            self.own.append((keys.new_empty(shape), keys.new_empty(shape)))
+        known = {prompt: group for group, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
+        self.rows = torch.arange(len(prompts))
+        self.node = torch.tensor([known[tuple(prompt)] for prompt in prompts])  # where each of the rows is
+        self.group = torch.arange(len(known))  # which prompt each node goes on from
+        self.logits = self._read(list(known))
+        self.own = [(keys[:, :, 0][None], values[:, :, 0][None]) for keys, values in self.read]
 
     def _read(self, prompts: "list[tuple[int, ...]]") -> "torch.Tensor":
         """Every prompt once, padded on the left: what may come next, [G, vocabulary]."""
@@ -117,95 +115,103 @@ class _Batch:
 
         def attend(layer: int, query: "torch.Tensor", key: "torch.Tensor", value: "torch.Tensor") -> "torch.Tensor":
             self.read.append((key, value))
-            return scaled_dot_product_attention(query, key, value, attn_mask=seen)
+            return scaled_dot_product_attention(query, key, value, attn_mask=seen, enable_gqa=True)
 
-        logits: torch.Tensor = self.model.lm_head(forward(self.model, ids, positions_of(mask), attend)[:, -1])
+        logits: torch.Tensor = self.model.lm_head(
+            forward(self.model, self.layers, ids, positions_of(mask), attend)[:, -1]
+        )
         self.unseen = ~mask.bool()[:, None, None]
         self.length = mask.sum(dim=1)
         return logits
 
     def run(self, end: int, temperature: float) -> list[list[int]]:
         """All completions, in the prompts' order."""
-        done: list[list[int]] = [[] for _ in range(self.count)]
+        done: list[list[int]] = [[] for _ in self.rows]
         for step in range(self.most):
             tokens = self._pick(temperature)
-            rows = self.rows.flatten()
-            for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
-                if row >= 0:
-                    done[row].append(token)
-            rows[tokens == end] = -1
-            self.rows = rows.view(self.rows.shape)
-            alive = int((rows >= 0).sum())
-            if not alive or step == self.most - 1:
+            for row, token in zip(self.rows.tolist(), tokens.tolist(), strict=True):
+                done[row].append(token)
+            going = tokens != end
+            if step == self.most - 1 or not going.any():
                 break
-            if alive < FULL * len(rows):
-                tokens = tokens[self._close_ranks(step)]
-            self._advance(tokens, step)
+            self.rows, self.node = self.rows[going], self.node[going]
+            self._advance(self._branch(tokens[going], step), step)
         return done
 
     def _pick(self, temperature: float) -> "torch.Tensor":
+        """A token for each row."""
         import torch
 
         if temperature == 0:
-            return self.logits.argmax(dim=-1)
+            return self.logits.argmax(dim=-1)[self.node]
         # `multinomial` draws a number for every token of the vocabulary; one a row is enough.
-        heaped = torch.softmax(self.logits.float() / temperature, dim=-1).cumsum(dim=-1)
+        heaped = torch.softmax(self.logits.float() / temperature, dim=-1).cumsum(dim=-1)[self.node]
         drawn = torch.rand(len(heaped), 1, generator=self.generator) * heaped[:, -1:]
         return torch.searchsorted(heaped, drawn, right=True)[:, 0].clamp(max=heaped.shape[1] - 1)
 
-    def _close_ranks(self, step: int) -> "torch.Tensor":
-        """Fewer places, for the rows that go on after `step` cached tokens; which old places the new ones were."""
+    def _branch(self, tokens: "torch.Tensor", step: int) -> "torch.Tensor":
+        """The rows go on by these tokens: the token that leads to each node, after `step` cached ones."""
+        vocabulary = self.logits.shape[1]
+        ways, at = (self.node * vocabulary + tokens).unique(return_inverse=True)
+        before, chosen = ways // vocabulary, ways % vocabulary
+        apart = bool((before[1:] == before[:-1]).any())
+        if step and not apart and len(before) >= FULL * len(self.group):
+            self.node = before[at]
+            return chosen.new_zeros(len(self.group)).index_copy(0, before, chosen)
+        self.node = at
+        self._regroup(before, step)
+        return chosen
+
+    def _regroup(self, before: "torch.Tensor", step: int) -> None:
+        """One node for each of the nodes `before`, some of which go on in several ways and some in none."""
         import torch
 
-        places = self.rows.shape[1]
-        going = [[i for i, row in enumerate(group) if row >= 0] for group in self.rows.tolist()]
-        groups = torch.tensor([g for g, alive in enumerate(going) if alive])
-        kept = _places([alive for alive in going if alive])
-        old = (groups[:, None] * places + kept.clamp(min=0)).flatten()
-        self.rows = torch.where(kept >= 0, self.rows.flatten()[old].view(kept.shape), -1)
-        self.read = [(keys[groups], values[groups]) for keys, values in self.read]
-        self.own = [(_moved(keys, old, step), _moved(values, old, step)) for keys, values in self.own]
-        self.unseen, self.length = self.unseen[groups], self.length[groups]
-        return old
+        groups, self.group = self.group[before].unique(return_inverse=True)
+        if len(groups) < len(self.length):
+            self.read = [(keys[groups], values[groups]) for keys, values in self.read]
+            self.unseen, self.length = self.unseen[groups], self.length[groups]
+        self.own = [(self._room(keys, before, step), self._room(values, before, step)) for keys, values in self.own]
+        counts = torch.bincount(self.group)
+        self.places = int(counts.max())
+        # Nodes stand in the order of their prompts.
+        self.place = torch.arange(len(self.group)) - (counts.cumsum(dim=0) - counts)[self.group]
+
+    def _room(self, cached: "torch.Tensor", before: "torch.Tensor", step: int) -> "torch.Tensor":
+        """What nodes had cached, for those that go on from them, with room for all tokens to come."""
+        room = cached.new_empty((self.most, len(before), *cached.shape[2:]))
+        room[:step] = cached[:step, before]
+        return room
 
     def _advance(self, tokens: "torch.Tensor", step: int) -> None:
-        """One more token in every place."""
+        """One more token at every node."""
         import torch
 
         from training.fast.llama import forward
 
-        groups, places = self.rows.shape
-
         def attend(layer: int, query: "torch.Tensor", key: "torch.Tensor", value: "torch.Tensor") -> "torch.Tensor":
-            (read_keys, read_values), (keys, values) = self.read[layer], self.own[layer]
-            keys[:, :, step], values[:, :, step] = key[:, :, 0], value[:, :, 0]
-            keys, values = keys[:, :, : step + 1], values[:, :, : step + 1]
-            query = query / query.shape[-1] ** 0.5  # [G * K, heads, 1, numbers]
-            heads, numbers = query.shape[1], query.shape[3]
-            shared = query.view(groups, places, heads, numbers).transpose(1, 2)
-            before = (shared @ read_keys.transpose(-1, -2)).masked_fill(self.unseen, -torch.inf)
-            since = (query @ keys.transpose(-1, -2)).view(groups, places, heads, -1).transpose(1, 2)
-            weights = torch.cat([before, since], dim=-1).softmax(dim=-1)
-            width = before.shape[-1]
-            late = weights[..., width:].transpose(1, 2).reshape(groups * places, heads, 1, -1)
-            found = (weights[..., :width] @ read_values).transpose(1, 2).reshape(query.shape)
-            return found + late @ values
+            (read_keys, read_values), own = self.read[layer], self.own[layer]
+            own[0][step], own[1][step] = key[:, :, 0], value[:, :, 0]
+            keys, values = (cached[: step + 1].permute(1, 2, 0, 3) for cached in own)
+            # [N, keys, heads of a key, numbers]
+            query = query.reshape(len(query), keys.shape[1], -1, query.shape[-1]) / query.shape[-1] ** 0.5
+            before = (self._by_prompt(query) @ read_keys.transpose(-1, -2)).masked_fill(self.unseen, -torch.inf)
+            since = query @ keys.transpose(-1, -2)
+            weights = torch.cat([self._by_node(before), since], dim=-1).softmax(dim=-1)
+            early, late = weights.split([before.shape[-1], since.shape[-1]], dim=-1)
+            found = self._by_node(self._by_prompt(early) @ read_values) + late @ values
+            return found.view(len(query), -1, 1, found.shape[-1])
 
-        positions = (self.length + step)[:, None].expand(-1, places).reshape(-1, 1)
-        hidden = forward(self.model, tokens[:, None], positions, attend)
+        positions = (self.length[self.group] + step)[:, None]
+        hidden = forward(self.model, self.layers, tokens[:, None], positions, attend)
         self.logits = self.model.lm_head(hidden[:, 0])
 
+    def _by_prompt(self, nodes: "torch.Tensor") -> "torch.Tensor":
+        """[N, keys, heads, numbers] as [G, keys, places * heads, numbers], zero where a prompt has fewer nodes."""
+        groups, (_, keys, heads, numbers) = len(self.length), nodes.shape
+        placed = nodes.new_zeros((groups, keys, self.places, heads, numbers))
+        placed[self.group, :, self.place] = nodes
+        return placed.flatten(2, 3)
 
-def _moved(cache: "torch.Tensor", rows: "torch.Tensor", used: int) -> "torch.Tensor":
-    """Those rows of a cache, of which so many columns are used."""
-    moved = cache.new_empty((len(rows), *cache.shape[1:]))
-    moved[:, :, :used] = cache[rows, :, :used]
-    return moved
-
-
-def _places(groups: Sequence[Sequence[int]]) -> "torch.Tensor":
-    """[groups, places]: the groups' members, and -1 where a group has fewer than the largest."""
-    import torch
-
-    most = max(len(group) for group in groups)
-    return torch.tensor([[*group, *[-1] * (most - len(group))] for group in groups])
+    def _by_node(self, placed: "torch.Tensor") -> "torch.Tensor":
+        """`_by_prompt` undone."""
+        return placed.unflatten(2, (self.places, -1))[self.group, :, self.place]
