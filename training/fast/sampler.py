@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from training.trainer import ConductorTrainer
 
 
-FULL = 0.75
+FULL = 0.9
 """Of all nodes, the share that has to be in use; below it, they are made fewer."""
 
 
@@ -173,13 +173,15 @@ class _Batch:
         self.own = [(self._room(keys, before, step), self._room(values, before, step)) for keys, values in self.own]
         counts = torch.bincount(self.group)
         self.places = int(counts.max())
-        # Nodes stand in the order of their prompts.
-        self.place = torch.arange(len(self.group)) - (counts.cumsum(dim=0) - counts)[self.group]
+        rank = torch.arange(len(self.group)) - (counts.cumsum(dim=0) - counts)[self.group]
+        self.place = self.group * self.places + rank
 
     def _room(self, cached: "torch.Tensor", before: "torch.Tensor", step: int) -> "torch.Tensor":
         """What nodes had cached, for those that go on from them, with room for all tokens to come."""
+        import torch
+
         room = cached.new_empty((self.most, len(before), *cached.shape[2:]))
-        room[:step] = cached[:step, before]
+        torch.index_select(cached[:step], 1, before, out=room[:step])
         return room
 
     def _advance(self, tokens: "torch.Tensor", step: int) -> None:
@@ -194,7 +196,7 @@ class _Batch:
             keys, values = (cached[: step + 1].permute(1, 2, 0, 3) for cached in own)
             # [N, keys, heads of a key, numbers]
             query = query.reshape(len(query), keys.shape[1], -1, query.shape[-1]) / query.shape[-1] ** 0.5
-            before = (self._by_prompt(query) @ read_keys.transpose(-1, -2)).masked_fill(self.unseen, -torch.inf)
+            before = (self._by_prompt(query) @ read_keys.transpose(-1, -2)).masked_fill_(self.unseen, -torch.inf)
             since = query @ keys.transpose(-1, -2)
             weights = torch.cat([self._by_node(before), since], dim=-1).softmax(dim=-1)
             early, late = weights.split([before.shape[-1], since.shape[-1]], dim=-1)
@@ -207,11 +209,10 @@ class _Batch:
 
     def _by_prompt(self, nodes: "torch.Tensor") -> "torch.Tensor":
         """[N, keys, heads, numbers] as [G, keys, places * heads, numbers], zero where a prompt has fewer nodes."""
-        groups, (_, keys, heads, numbers) = len(self.length), nodes.shape
-        placed = nodes.new_zeros((groups, keys, self.places, heads, numbers))
-        placed[self.group, :, self.place] = nodes
-        return placed.flatten(2, 3)
+        groups = len(self.length)
+        placed = nodes.new_zeros((groups * self.places, *nodes.shape[1:])).index_copy_(0, self.place, nodes)
+        return placed.unflatten(0, (groups, self.places)).transpose(1, 2).flatten(2, 3)
 
     def _by_node(self, placed: "torch.Tensor") -> "torch.Tensor":
         """`_by_prompt` undone."""
-        return placed.unflatten(2, (self.places, -1))[self.group, :, self.place]
+        return placed.unflatten(2, (self.places, -1)).transpose(1, 2).flatten(0, 1).index_select(0, self.place)
