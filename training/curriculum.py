@@ -79,9 +79,9 @@ def configured(config: TrainConfig, lesson: Lesson) -> TrainConfig:
     grpo: dict[str, Any] = {"iterations": iterations, "by_length": by_length, "schedule": lesson.schedule}
     if lesson.lr:
         grpo["lr"] = lesson.lr
-    if lesson.rollouts:
-        questions = config.grpo.questions * config.grpo.rollouts // lesson.rollouts
-        grpo |= {"questions": questions, "rollouts": lesson.rollouts}
+    rollouts = lesson.rollouts or config.grpo.rollouts
+    questions = lesson.questions or config.grpo.questions * config.grpo.rollouts // rollouts
+    grpo |= {"questions": questions, "rollouts": rollouts}
     return config.model_copy(
         update={
             "grpo": config.grpo.model_copy(update=grpo),

@@ -7,7 +7,7 @@ from pydantic import Field
 from conductor_plugin.models import Frozen
 from training.values import Count, Flag, Rate
 
-Kept = Literal["length", "all but the first worker"]
+Kept = Literal["length", "workers but the first", "all but the first worker"]
 
 
 class Lesson(Frozen):
@@ -15,7 +15,8 @@ class Lesson(Frozen):
 
     `max_steps` and `lr` take the place of the configuration's where they are given; with `by_length` plans of one
     length are compared; what is `kept` of the cold start is rehearsed with this `weight`. With `rollouts` a question,
-    an iteration has as many completions as it would have, of more or fewer questions. Only the `first` has to write
+    an iteration has as many completions as it would have, of more or fewer questions, unless `questions` says of how
+    many. Only the `first` has to write
     valid plans of every length: later on, lengths that nobody needs are forgotten.
     """
 
@@ -30,3 +31,4 @@ class Lesson(Frozen):
     kept: Kept | None = None
     weight: Rate = 1.0
     rollouts: Annotated[Count, Field(ge=2)] | None = None
+    questions: Count | None = None

@@ -55,7 +55,12 @@ class Rehearsal:
 
     def chosen(self, first: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         """Which tokens are rehearsed, of plans in which `workers_of` has found these."""
-        return ends if self.kept == "length" else ~first
+        if self.kept == "length":
+            return ends
+        if self.kept == "all but the first worker":
+            return ~first
+        begun = first.cumsum(dim=1) > first
+        return begun & (ends.flip(1).cumsum(dim=1).flip(1) > 0)
 
 
 def _named_at_all(log_probs: torch.Tensor, told: int) -> torch.Tensor:

@@ -102,10 +102,10 @@ class ConductorTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         loss: torch.Tensor = super()._compute_loss(model, inputs)
-        if self.rehearsal is None or not model.training:
+        # Once an iteration: in the last of its backward passes, whose gradients are the optimiser's.
+        if self.rehearsal is None or not model.training or not self.accelerator.sync_gradients:
             return loss
-        rehearsed = self.rehearsal.loss(model, self.processing_class, self.state.global_step)
-        return loss + rehearsed / self.current_gradient_accumulation_steps
+        return loss + self.rehearsal.loss(model, self.processing_class, self.state.global_step)
 
     def _calculate_rewards(self, *arguments: Any) -> torch.Tensor:
         with self._timed("workers"):

@@ -103,6 +103,33 @@ def test_a_lesson_has_a_rate_of_its_own():
     assert configured(CONFIG, LESSONS[0]).grpo.lr == CONFIG.grpo.lr
 
 
+@pytest.mark.parametrize(
+    ("asked", "size"),
+    [
+        ({}, (CONFIG.grpo.questions, CONFIG.grpo.rollouts)),
+        ({"rollouts": 4}, (CONFIG.grpo.questions * CONFIG.grpo.rollouts // 4, 4)),
+        ({"questions": 3}, (3, CONFIG.grpo.rollouts)),
+        ({"questions": 3, "rollouts": 6}, (3, 6)),
+    ],
+)
+def test_how_many_completions_a_lesson_has(asked, size):
+    grpo = configured(CONFIG, Lesson(name="one", share=1, **asked)).grpo
+    assert (grpo.questions, grpo.rollouts) == size
+
+
+def test_other_lessons_may_join_one_that_was_taught():
+    """Their record is not another one then, so that the run goes on."""
+    [before] = {configured(CONFIG, LESSONS[0]).model_dump_json()}
+    added = CONFIG.model_copy(
+        update={
+            "lessons": (LESSONS[0].model_copy(update={"share": LESSONS[0].share / 2}), *LESSONS[1:]),
+            "grpo": CONFIG.grpo.model_copy(update={"iterations": CONFIG.grpo.iterations * 2}),
+        }
+    )
+    assert configured(added, added.lessons[0]).model_dump_json() == before
+    assert configured(CONFIG, LESSONS[1]).model_dump_json() != before
+
+
 def test_the_parts_of_a_pool():
     names = [tuple(worker.name for worker in part.workers) for part in parts(world_pool())]
     assert len(names) == len(set(names)) == 11
