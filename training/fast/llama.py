@@ -54,29 +54,28 @@ def layers_of(model: Any) -> list[Layer]:
 
 
 def merged_layers(model: Any) -> list[Layer]:
-    """The layers for sampling: an adapter is added to its weights, and weights of one input are one. A copy of all of
-    them, which later steps of training do not change.
+    """The layers for sampling: an adapter is added to its weights, as a norm's are to those that follow it, and weights
+    of one input are one. A copy of all of them, which later steps of training do not change.
     """
     return [_merged(layer) for layer in model.model.layers]
 
 
 def _merged(layer: Any) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
+    first, second = layer.input_layernorm, layer.post_attention_layernorm
     inputs = torch.cat([weight_of(part) for part in (attention.q_proj, attention.k_proj, attention.v_proj)])
-    gated, down = torch.cat([weight_of(mlp.gate_proj), weight_of(mlp.up_proj)]), weight_of(mlp.down_proj)
-    out = weight_of(attention.o_proj)
+    inputs = inputs * first.weight
+    gated = torch.cat([weight_of(mlp.gate_proj), weight_of(mlp.up_proj)]) * second.weight
+    out, down = weight_of(attention.o_proj), weight_of(mlp.down_proj)
+
+    def scaled(norm: Any) -> Part:
+        return lambda x: x * (x.square().mean(dim=-1, keepdim=True) + norm.variance_epsilon).rsqrt_()
 
     def fed(x: torch.Tensor) -> torch.Tensor:
         gate, up = linear(x, gated).chunk(2, dim=-1)
-        return linear(mlp.act_fn(gate) * up, down)
+        return linear(mlp.act_fn(gate).mul_(up), down)
 
-    return Layer(
-        layer.input_layernorm,
-        lambda x: linear(x, inputs),
-        lambda x: linear(x, out),
-        layer.post_attention_layernorm,
-        fed,
-    )
+    return Layer(scaled(first), lambda x: linear(x, inputs), lambda x: linear(x, out), scaled(second), fed)
 
 
 def weight_of(module: Any) -> torch.Tensor:
