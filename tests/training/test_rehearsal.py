@@ -51,6 +51,16 @@ def test_which_tokens_are_rehearsed(start, kept, texts, more):
     assert len(found) == (ids.shape[1] - 1 if more else len(texts))
 
 
+@pytest.fixture(scope="module")
+def smollm2s():
+    """The tokenizer of a pretrained model, whose file takes long to read."""
+    from transformers import AutoTokenizer
+
+    from conductor_plugin.workers.local import weights
+
+    return AutoTokenizer.from_pretrained(weights())
+
+
 @pytest.mark.parametrize(
     ("plan", "first", "ends"),
     [
@@ -59,14 +69,9 @@ def test_which_tokens_are_rehearsed(start, kept, texts, more):
         ("model_id = []\nsubtasks = []\naccess_list = []", [" []"], [" []"]),
     ],
 )
-def test_a_pretrained_models_tokens_are_cut_otherwise(plan, first, ends):
-    from transformers import AutoTokenizer
-
-    from conductor_plugin.workers.local import weights
-
-    tokenizer = AutoTokenizer.from_pretrained(weights())
-    ids = torch.tensor([tokenizer(plan)["input_ids"] + [0, 0]])
-    found = [[tokenizer.decode([t]) for t in ids[0][chosen[0]]] for chosen in workers_of(ids, tokenizer)]
+def test_a_pretrained_models_tokens_are_cut_otherwise(smollm2s, plan, first, ends):
+    ids = torch.tensor([smollm2s(plan)["input_ids"] + [0, 0]])
+    found = [[smollm2s.decode([t]) for t in ids[0][chosen[0]]] for chosen in workers_of(ids, smollm2s)]
     assert found == [first, ends]
 
 
