@@ -49,8 +49,9 @@ def taught(
     examples = examples or Examples(config, training_pool(config), asked)
     for lesson in lessons or config.lessons:
         chosen = [question for question in asked if lesson.subject in (None, question.subject)]
-        rehearsal = _rehearsal(config, lesson, examples)
-        done = train_once(configured(config, lesson), start, home / lesson.name, chosen, grader, say, rehearsal)
+        settings = configured(config, lesson)
+        rehearsal = _rehearsal(settings, lesson, examples)
+        done = train_once(settings, start, home / lesson.name, chosen, grader, say, rehearsal)
         say(f"{lesson.name}: {done.status} after {done.step} iterations {done.reason}")
         if done.status != "finished":
             raise Unfinished(f"the lesson {lesson.name} ended early: {done.reason}", code=done.status)

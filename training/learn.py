@@ -76,7 +76,7 @@ def learn(config: TrainConfig, folder: Path, seed: int, say: Say) -> list[Row]:
         home / "cold-start",
         lambda place: cold_start(config, pool, questions("train", EACH["train"]), place, on_step=_told(say)),
     )
-    if not (home / config.lessons[0].name).exists():
+    if not (home / config.lessons[0].name).exists():  # else the seed goes on: it was checked before it began
         check_head_start(config, pool, home / "cold-start", store, say)
     model = taught(config, home / "cold-start", home, questions("train", EACH["train"]), TextGrader, say)
     test = questions("test", EACH["test"], FAMILIES)

@@ -16,8 +16,7 @@ class Lesson(Frozen):
     `max_steps` and `lr` take the place of the configuration's where they are given; with `by_length` plans of one
     length are compared; what is `kept` of the cold start is rehearsed with this `weight`. With `rollouts` a question,
     an iteration has as many completions as it would have, of more or fewer questions, unless `questions` says of how
-    many. Only the `first` has to write
-    valid plans of every length: later on, lengths that nobody needs are forgotten.
+    many. Only the `first` has to write valid plans of every length: later on, lengths that nobody needs are forgotten.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]

@@ -117,9 +117,17 @@ def test_how_many_completions_a_lesson_has(asked, size):
     assert (grpo.questions, grpo.rollouts) == size
 
 
+@pytest.mark.parametrize(("asked", "plans"), [({}, 64), ({"rollouts": 4}, 64), ({"questions": 4}, 32)])
+def test_a_quarter_as_many_plans_are_rehearsed_as_a_lesson_samples(runs, asked, plans):
+    lesson = Lesson(name="one", share=1, kept="length", **asked)
+    taught(CONFIG, Path("cold"), Path("runs"), QUESTIONS, lambda: None, print, [lesson])
+    [(settings, _, options)] = runs
+    assert options["rehearsal"].size == plans == settings.grpo.questions * settings.grpo.rollouts // 4
+
+
 def test_other_lessons_may_join_one_that_was_taught():
     """Their record is not another one then, so that the run goes on."""
-    [before] = {configured(CONFIG, LESSONS[0]).model_dump_json()}
+    before = configured(CONFIG, LESSONS[0]).model_dump_json()
     added = CONFIG.model_copy(
         update={
             "lessons": (LESSONS[0].model_copy(update={"share": LESSONS[0].share / 2}), *LESSONS[1:]),

@@ -101,10 +101,13 @@ def test_a_run_rehearses_where_rewards_say_nothing(start, tmp_path, kept):
     assert all(torch.equal(before[name], after[name]) for name in before) is (kept is None)
 
 
-def test_what_is_rehearsed_does_not_hang_on_the_number_of_backward_passes(start, tmp_path):
+def test_what_is_rehearsed_does_not_hang_on_the_number_of_backward_passes(start, tmp_path, monkeypatch):
+    """Counted as well: Adam takes twice the gradient for the same one."""
     from safetensors.torch import load_file
 
     settings, place, _, _ = start
+    read, loss = [], Rehearsal.loss
+    monkeypatch.setattr(Rehearsal, "loss", lambda self, *given: read.append(given[-1]) or loss(self, *given))
     completions = settings.grpo.questions * settings.grpo.rollouts
     weights = []
     for batch in (completions, completions // 2):
@@ -120,6 +123,7 @@ def test_what_is_rehearsed_does_not_hang_on_the_number_of_backward_passes(start,
         )
         weights.append(load_file(folder / "model" / "model.safetensors"))
     assert all(torch.allclose(weights[0][name], weights[1][name], atol=1e-6) for name in weights[0])
+    assert read == [*range(settings.grpo.iterations)] * 2
 
 
 def test_keeping_an_answer_is_held_against_planning_again(start):
